@@ -1,0 +1,3 @@
+module github.com/fsbench/fsbench
+
+go 1.26
