@@ -1,0 +1,307 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/trace"
+	"github.com/fsbench/fsbench/vfs"
+)
+
+// errCrashed is what operations return after a crash in process. The subject's
+// code may run on, as code does, but it no longer reaches the tree.
+var errCrashed = errors.New("the process was killed")
+
+// Options says how a plan meets its sandbox.
+type Options struct {
+	// Base is the absolute path of the sandbox: the paths of a plan are below it.
+	Base string
+
+	Sink trace.Sink
+
+	// Hands carries out the edits of a swap, past every permission.
+	Hands func(spec.Edit) error
+
+	// Watch names injections that the tree was prepared for, so that the kernel
+	// itself refuses. They are not injected; an operation that fails as planned
+	// is recorded as theirs.
+	Watch []string
+
+	// Die ends the process at a crash, after the event was emitted. Where it is
+	// nil, the armed view goes dead instead.
+	Die func()
+}
+
+// Armed is a file system with a plan in force between Start and Stop. Before
+// and after it only passes operations on.
+type Armed struct {
+	base vfs.FS
+	opt  Options
+
+	mu      sync.Mutex
+	active  bool
+	crashed bool
+	inj     []armedInjection
+	err     error // of the bench's own hands
+}
+
+type armedInjection struct {
+	Injection
+	ops   map[opClass]bool // what it can strike
+	watch bool
+	hits  int
+	fired int
+}
+
+type opClass struct {
+	op    vfs.OpKind
+	class Class
+}
+
+// Arm applies plan to base. The errors that it injects are the errors that a
+// kernel would give: nothing marks them as injected but the event sent to the
+// sink, which is emitted before the effect can be seen.
+func Arm(base vfs.FS, plan Plan, opt Options) (*Armed, error) {
+	if err := plan.Check(); err != nil {
+		return nil, fmt.Errorf("arm: %w", err)
+	}
+	a := &Armed{base: base, opt: opt}
+	for _, in := range plan.Injections {
+		ai := armedInjection{Injection: in, ops: map[opClass]bool{}, watch: slices.Contains(opt.Watch, in.ID)}
+		for _, r := range in.When.rows() {
+			if in.Do.Errno == "" || slices.Contains(r.errnos, in.Do.Errno) {
+				ai.ops[opClass{r.op, r.class}] = true
+			}
+		}
+		a.inj = append(a.inj, ai)
+	}
+	return a, nil
+}
+
+// Start puts the plan in force.
+func (a *Armed) Start() { a.setActive(true) }
+
+// Stop ends it. Counts of matches and firings are kept.
+func (a *Armed) Stop() { a.setActive(false) }
+
+func (a *Armed) setActive(on bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.active = on
+}
+
+// Crashed reports whether a crash fired and Revive was not called since.
+func (a *Armed) Crashed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.crashed
+}
+
+// Revive lets a new process reach the tree after a crash.
+func (a *Armed) Revive() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.crashed = false
+}
+
+// Unfired lists injections that never fired. A scenario with one proves nothing
+// about its fault.
+func (a *Armed) Unfired() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var ids []string
+	for _, in := range a.inj {
+		if in.fired == 0 {
+			ids = append(ids, in.ID)
+		}
+	}
+	return ids
+}
+
+// Err returns the first failure of the bench's own hands, if any.
+func (a *Armed) Err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
+// Caps implements vfs.FS.
+func (a *Armed) Caps() vfs.Caps { return a.base.Caps() }
+
+// SyncFS implements vfs.FS.
+func (a *Armed) SyncFS(d vfs.Dir) error {
+	in := d
+	at := place{op: vfs.OpSyncFS, class: Flush}
+	if ad, ok := d.(*armedDir); ok {
+		in, at.dir = ad.in, ad.rel
+	}
+	return a.do(at, func() error { return a.base.SyncFS(in) })
+}
+
+// OpenRoot implements vfs.FS.
+func (a *Armed) OpenRoot(p string) (vfs.Dir, error) {
+	rel, ok := strings.CutPrefix(path.Clean(p), strings.TrimSuffix(path.Clean(a.opt.Base), "/")+"/")
+	if !ok {
+		rel = ""
+	}
+	dir, name := path.Split(rel)
+	var d vfs.Dir
+	err := a.do(place{op: vfs.OpOpenRoot, class: Read, dir: path.Clean(dir), name: name}, func() (err error) {
+		d, err = a.base.OpenRoot(p)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &armedDir{a: a, in: d, rel: rel}, nil
+}
+
+// place is where an operation stands: the directory below the sandbox and the
+// entry in it.
+type place struct {
+	op    vfs.OpKind
+	class Class
+	dir   string
+	name  string
+
+	fail func(error) error // wraps an injected errno as the backend would
+}
+
+// do stands around one operation: what is planned before it, the operation
+// itself, what is planned after it.
+func (a *Armed) do(at place, op func() error) error {
+	if err := a.before(at); err != nil {
+		return err
+	}
+	err := op()
+	return a.after(at, err)
+}
+
+func (a *Armed) before(at place) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.crashed {
+		return errCrashed
+	}
+	if !a.active {
+		return nil
+	}
+	for i := range a.inj {
+		in := &a.inj[i]
+		if in.watch || in.When.After || in.Do.Short != nil || !in.strikes(at) {
+			continue
+		}
+		if err := a.fire(in, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// after sees the operation's own result. A plan that the kernel carried out is
+// recognised here; a fault planned after a success replaces it.
+func (a *Armed) after(at place, err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.crashed || !a.active {
+		return err
+	}
+	for i := range a.inj {
+		in := &a.inj[i]
+		switch {
+		case in.watch && err != nil && in.foresaw(at, err):
+			in.fired++
+			a.emit(in, at, trace.Kernel, in.Do.Errno)
+			return err
+		case !in.watch && in.When.After && err == nil && in.strikes(at):
+			if err := a.fire(in, at); err != nil {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// short returns the number of bytes that a planned short write at at may take.
+func (a *Armed) short(at place, n int) (int, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.active || a.crashed {
+		return 0, false
+	}
+	for i := range a.inj {
+		in := &a.inj[i]
+		if in.Do.Short == nil || *in.Do.Short >= n || !in.strikes(at) {
+			continue
+		}
+		in.fired++
+		a.emit(in, at, trace.Synthetic, trace.EffectShort)
+		return *in.Do.Short, true
+	}
+	return 0, false
+}
+
+// strikes reports whether in is due at at, and counts the match.
+func (in *armedInjection) strikes(at place) bool {
+	w := in.When
+	if !in.ops[opClass{at.op, at.class}] || w.Under != "" && w.Under != at.dir {
+		return false
+	}
+	if w.Name != "" {
+		if ok, err := path.Match(w.Name, at.name); err != nil || !ok {
+			return false
+		}
+	}
+	in.hits++
+	return w.Nth == 0 || w.Nth == in.hits
+}
+
+// foresaw reports whether err is what the tree was prepared for. Preparation is
+// coarser than a plan: a directory without write permission refuses to drop
+// entries as well as to add them, and a read-only mount covers what is below.
+func (in *armedInjection) foresaw(at place, err error) bool {
+	if at.class != Create && at.class != Remove && at.class != Modify {
+		return false
+	}
+	below := at.dir == in.When.Under || strings.HasPrefix(at.dir+"/", in.When.Under+"/")
+	return below && errors.Is(err, errnoByName[in.Do.Errno])
+}
+
+// fire makes in take effect at at. The event comes first.
+func (a *Armed) fire(in *armedInjection, at place) error {
+	in.fired++
+	switch {
+	case in.Do.Errno != "":
+		a.emit(in, at, trace.Synthetic, in.Do.Errno)
+		return at.fail(errnoByName[in.Do.Errno])
+	case in.Do.Swap != nil:
+		a.emit(in, at, trace.Synthetic, trace.EffectSwap)
+		for _, e := range in.Do.Swap {
+			a.opt.Sink.Emit(trace.Event{Actor: trace.ActorFault, Edit: &e})
+			if err := a.opt.Hands(e); err != nil && a.err == nil {
+				a.err = fmt.Errorf("swap %s: %w", in.ID, err)
+			}
+		}
+		return nil
+	default:
+		a.emit(in, at, trace.Synthetic, trace.EffectCrash)
+		a.opt.Sink.Emit(trace.Event{Actor: trace.ActorFault, Crash: &trace.Crash{Model: trace.ProcessKill}})
+		a.crashed = true
+		if a.opt.Die != nil {
+			a.opt.Die()
+		}
+		return errCrashed
+	}
+}
+
+func (a *Armed) emit(in *armedInjection, at place, by trace.Maker, effect string) {
+	a.opt.Sink.Emit(trace.Event{Actor: trace.ActorFault, Fault: &trace.Fired{
+		Injection: in.ID, By: by, Op: string(at.op), Class: string(at.class),
+		Path: path.Join(at.dir, at.name), Effect: effect, After: in.When.After,
+	}})
+}
