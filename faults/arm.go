@@ -136,7 +136,7 @@ func (a *Armed) Caps() vfs.Caps { return a.base.Caps() }
 // SyncFS implements vfs.FS.
 func (a *Armed) SyncFS(d vfs.Dir) error {
 	in := d
-	at := place{op: vfs.OpSyncFS, class: Flush}
+	at := place{op: vfs.OpSyncFS, class: Flush, fail: pathFail(vfs.OpSyncFS, "")}
 	if ad, ok := d.(*armedDir); ok {
 		in, at.dir = ad.in, ad.rel
 	}
@@ -151,7 +151,8 @@ func (a *Armed) OpenRoot(p string) (vfs.Dir, error) {
 	}
 	dir, name := path.Split(rel)
 	var d vfs.Dir
-	err := a.do(place{op: vfs.OpOpenRoot, class: Read, dir: path.Clean(dir), name: name}, func() (err error) {
+	at := place{op: vfs.OpOpenRoot, class: Read, dir: path.Clean(dir), name: name, fail: pathFail(vfs.OpOpenRoot, p)}
+	err := a.do(at, func() (err error) {
 		d, err = a.base.OpenRoot(p)
 		return err
 	})

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -218,10 +219,14 @@ func (f *armedFile) Read(p []byte) (n int, err error) {
 func (f *armedFile) Write(p []byte) (n int, err error) {
 	at := f.at(vfs.OpWrite, Modify)
 	err = f.a.do(at, func() (err error) {
-		if max, short := f.a.short(at, len(p)); short {
-			p = p[:max]
+		took, short := f.a.short(at, len(p))
+		if !short {
+			n, err = f.in.Write(p)
+			return err
 		}
-		n, err = f.in.Write(p)
+		if n, err = f.in.Write(p[:took]); err == nil {
+			err = io.ErrShortWrite
+		}
 		return err
 	})
 	return n, err

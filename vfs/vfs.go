@@ -72,6 +72,9 @@ type Dir interface {
 }
 
 // File is an open file.
+//
+// Write makes one attempt. A kernel that takes fewer bytes than it was given
+// ends it with the count and io.ErrShortWrite, and the caller decides.
 type File interface {
 	io.ReadWriteSeeker
 	io.Closer

@@ -18,6 +18,7 @@ var ErrEscapes = errors.New("path leads outside the root")
 type WalkError struct {
 	Path string // as it was given
 	At   string // the component, as a path below the root
+	Rest string // what was left to walk behind it, unresolved
 	Err  error
 }
 
@@ -42,9 +43,10 @@ type Walker struct {
 	Follow bool
 
 	// Make is called for a directory that is missing on the way, and must create
-	// name in d. Where it is nil, and behind a link, a missing directory fails
-	// with ENOENT: creating through a link would act where the link's author chose.
-	Make func(d Dir, name string) error
+	// name in d; rel is its path below the root. Where it is nil, and behind a
+	// link, a missing directory fails with ENOENT: creating through a link would
+	// act where the link's author chose.
+	Make func(d Dir, name, rel string) error
 }
 
 // Place is where a path leads: an open directory and a name in it that need not
@@ -181,7 +183,11 @@ func (s *walk) rel(name string) string {
 }
 
 func (s *walk) fail(name string, err error) error {
-	return &WalkError{Path: s.path, At: s.rel(name), Err: err}
+	var rest string
+	if len(s.todo) > 1 {
+		rest = strings.Join(s.todo[1:], "/")
+	}
+	return &WalkError{Path: s.path, At: s.rel(name), Rest: rest, Err: err}
 }
 
 // own reports whether the component at hand was spelled by the caller.
@@ -190,7 +196,7 @@ func (s *walk) own() bool { return len(s.todo) <= s.behind }
 func (s *walk) down(c string) error {
 	d, err := s.top().OpenDir(c)
 	if errors.Is(err, syscall.ENOENT) && s.w.Make != nil && s.own() {
-		if err := s.w.Make(s.top(), c); err != nil {
+		if err := s.w.Make(s.top(), c, s.rel(c)); err != nil {
 			return s.fail(c, err)
 		}
 		d, err = s.top().OpenDir(c)

@@ -1,0 +1,93 @@
+package tools
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/fsbench/fsbench/impl/publish"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/vfs"
+)
+
+// delete unlinks the entry at the call's path. The last component is never
+// resolved through a link: it is the link that goes.
+func (k *call) delete() spec.Outcome {
+	place, err := k.walker(false).Walk(k.Path, false)
+	if err != nil {
+		return k.failed(blocked(err))
+	}
+	defer place.Close()
+	if err := k.remove(place, k.Path, func(info vfs.Info) error { return k.deletable(place, info) }); err != nil {
+		return k.failed(err)
+	}
+	return spec.Outcome{Status: spec.StatusOK}
+}
+
+func (k *call) deletable(place vfs.Place, info vfs.Info) error {
+	switch k.ExpectVersion {
+	case "":
+		return nil
+	case spec.VersionAbsent:
+		return &refused{kind: spec.ErrExists, text: "the target exists"}
+	}
+	return k.holds(place, info.ID, k.ExpectVersion)
+}
+
+// remove unlinks one name, itself or by a handler. check sees what stands there
+// before it goes; it is not called when that cannot be seen.
+func (k *call) remove(place vfs.Place, path string, check func(vfs.Info) error) error {
+	info, err := place.Dir.Lstat(place.Name)
+	seen := err == nil
+	switch {
+	case seen && info.Mode.IsDir():
+		// Refused by type and not by errno: a system may answer a permission errno
+		// for a directory, and a handler must not be asked to unlink one (FB-018).
+		return &fs.PathError{Op: "unlinkat", Path: place.Name, Err: syscall.EISDIR}
+	case seen && info.Mode&fs.ModeSymlink != 0 && !k.t.Follow:
+		return &fs.PathError{Op: "unlinkat", Path: place.Name, Err: syscall.ELOOP}
+	case seen:
+		err = check(info)
+	case kindOf(err) == spec.ErrAccess:
+		err = nil // its type stays unknown; the unlink itself decides
+		if k.ExpectVersion != "" {
+			err = &refused{kind: spec.ErrInspect, text: "cannot look at the target"}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := place.Dir.Remove(place.Name); err != nil {
+		return k.notRemoved(place, path, seen && info.Mode.IsRegular(), err)
+	}
+	if err := publish.SyncDir(place.Dir); err != nil {
+		return &unknown{err}
+	}
+	return nil
+}
+
+func (k *call) notRemoved(place vfs.Place, path string, confirmed bool, err error) error {
+	if gone(place) && kindOf(err) != spec.ErrNotFound {
+		return &unknown{err} // it was refused, and yet it is not there any more
+	}
+	if !k.t.Steps.Denied(kindOf(err)) {
+		return err
+	}
+	d := k.denial(path, k.t.abs(place.Rel), err)
+	landed := k.t.Seam.OfferDelete(k.ctx, spec.DeleteRequest{Denial: d, ConfirmedFile: confirmed})
+	k.refusals = append(k.refusals, Refusal{Denial: d, Landed: landed && gone(place)})
+	switch {
+	case !landed:
+		return err
+	case !gone(place):
+		return &unknown{errors.New("a handler reported success, but the entry is not seen to be gone")}
+	}
+	return nil
+}
+
+// gone reports whether the name is known to hold nothing. That it cannot be
+// looked at does not count.
+func gone(place vfs.Place) bool {
+	_, err := place.Dir.Lstat(place.Name)
+	return errors.Is(err, syscall.ENOENT)
+}

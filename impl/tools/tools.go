@@ -1,0 +1,196 @@
+// Package tools is the reference file tools: read, write, delete and move below
+// one held root. It is where the operating system's refusal becomes a
+// spec.Denial, and the only place that makes one.
+//
+// It asks no policy (the host does, before it calls), writes no Log, and does
+// not know that it is tested: it reaches the tree through the vfs port alone.
+package tools
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/fsbench/fsbench/impl/publish"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/vfs"
+)
+
+// Seam is where a denied primitive is offered to handlers. It reports whether
+// one of them has done exactly what was asked.
+type Seam interface {
+	OfferWrite(ctx context.Context, r spec.WriteRequest) (landed bool)
+	OfferDelete(ctx context.Context, r spec.DeleteRequest) (landed bool)
+}
+
+// Steps are the decisions that a call turns on, one function each. Default
+// returns the reference's own.
+type Steps struct {
+	// Denied reports whether an errno is a refusal that handlers may be asked
+	// about (FB-001).
+	Denied func(spec.ErrKind) bool
+
+	// Version names the state of a file: which object it is and what it holds.
+	Version func(id vfs.ID, content []byte) string
+
+	// Landed decides, of what was read back after a handler's yes, whether the
+	// bytes are those that were asked for (FB-004).
+	Landed func(want, got []byte) bool
+
+	// Protected reports whether a file carries no write bit at all (AT-012).
+	Protected func(vfs.Info) bool
+
+	// Same reports whether an entry is still the one that was seen (AT-011).
+	Same func(seen, now vfs.Info) bool
+
+	// TempName is publish.Publisher.TempName for a destination.
+	TempName func(name string) string
+}
+
+// Default returns the reference's steps.
+func Default() Steps {
+	return Steps{
+		Denied:    denied,
+		Version:   version,
+		Landed:    func(want, got []byte) bool { return string(want) == string(got) },
+		Protected: func(i vfs.Info) bool { return i.Mode.Perm()&0o222 == 0 },
+		Same:      same,
+		TempName:  func(string) string { return TempPrefix + rand.Text() + TempSuffix },
+	}
+}
+
+// Private files carry names that an administrator can recognise and that no
+// tool would choose.
+const (
+	TempPrefix = ".fsbench-"
+	TempSuffix = ".tmp"
+)
+
+// NewFileMode is the mode of files that the tools create: the agent's user only.
+const NewFileMode fs.FileMode = 0o600
+
+// MaxContent bounds what is read into memory for one call. // bytes
+const MaxContent = 16 << 20
+
+// Tools serves calls below Root. It is safe for concurrent use.
+type Tools struct {
+	Root     vfs.Dir // held for the life of the Tools
+	RootPath string  // absolute name of Root, for absolute spellings and for requests
+	Caps     vfs.Caps
+	Follow   bool // links are resolved inside the root; otherwise they are refused
+	Seam     Seam
+	Steps    Steps
+}
+
+// Refusal is one denial of a call and what became of it.
+type Refusal struct {
+	spec.Denial
+	Landed bool // a handler did what the system would not
+}
+
+// Result is the answer to one call and the denials met on the way.
+type Result struct {
+	spec.Outcome
+	Refusals []Refusal
+}
+
+// Do serves one call.
+func (t *Tools) Do(ctx context.Context, c spec.Call) Result {
+	k := &call{t: t, ctx: ctx, Call: c}
+	var out spec.Outcome
+	switch c.Kind {
+	case spec.CallRead:
+		out = k.read()
+	case spec.CallWrite:
+		out = k.write()
+	case spec.CallDelete:
+		out = k.delete()
+	case spec.CallMove:
+		out = k.move()
+	case spec.CallEdit, spec.CallView, spec.CallTool:
+		out = k.failed(&refused{kind: spec.ErrUnsupported, text: "this tool is not offered"})
+	default:
+		out = k.failed(&refused{kind: spec.ErrInvalid, text: "no such tool"})
+	}
+	out.Call = c.ID
+	return Result{out, k.refusals}
+}
+
+// call is one call under way.
+type call struct {
+	spec.Call
+	t        *Tools
+	ctx      context.Context
+	refusals []Refusal
+	made     []string // directories made for the call, parents first, below the root
+	masked   error    // the denial of a directory that was to be made
+}
+
+// walker returns the walk of this call. With mk set, missing directories are
+// made.
+func (k *call) walker(mk bool) *vfs.Walker {
+	w := &vfs.Walker{Root: k.t.Root, RootPath: k.t.RootPath, Follow: k.t.Follow}
+	if mk {
+		w.Make = k.mkdir
+	}
+	return w
+}
+
+// mkdir makes a parent. That somebody else made it in the meantime is no error:
+// opening it decides. A refusal is shown as the missing parent that it leaves,
+// and remembered as the denial that it is (FB-011).
+func (k *call) mkdir(d vfs.Dir, name, rel string) error {
+	err := d.Mkdir(name, 0o777)
+	switch {
+	case err == nil:
+		k.made = append(k.made, rel)
+		return publish.SyncDir(d)
+	case kindOf(err) == spec.ErrExists:
+		return nil
+	case k.t.Steps.Denied(kindOf(err)):
+		k.masked = err
+		return missing(name)
+	}
+	return err
+}
+
+// undo takes away the directories that a failed call made. They are only ever
+// removed empty, so nothing that somebody put there can be lost.
+func (k *call) undo() {
+	for i := len(k.made) - 1; i >= 0; i-- {
+		place, err := k.walker(false).Walk(k.made[i], false)
+		if err != nil {
+			continue
+		}
+		_ = place.Dir.Rmdir(place.Name)
+		_ = place.Close()
+	}
+	k.made = nil
+}
+
+// abs returns the absolute name of a path below the root.
+func (t *Tools) abs(rel string) string { return path.Join(t.RootPath, rel) }
+
+// destination names what a walk that ended early was going to: handlers are told
+// the final destination or nothing. What is left to walk may only be plain names,
+// since the directories that ".." would leave do not exist.
+func (t *Tools) destination(err error) (dst string, ok bool) {
+	var we *vfs.WalkError
+	if !errors.As(err, &we) || we.Rest == "" {
+		return "", false
+	}
+	for _, c := range strings.Split(we.Rest, "/") {
+		if c == ".." {
+			return "", false
+		}
+	}
+	return t.abs(path.Join(we.At, we.Rest)), true
+}
+
+// publisher returns the publisher for a destination called name.
+func (t *Tools) publisher(name string) *publish.Publisher {
+	return &publish.Publisher{Caps: t.Caps, TempName: func() string { return t.Steps.TempName(name) }}
+}

@@ -1,0 +1,246 @@
+package tools
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/fsbench/fsbench/impl/publish"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/vfs"
+)
+
+// write puts the call's content at its path, whole.
+func (k *call) write() spec.Outcome {
+	v, err := k.place(k.Path, bytesTo{content: k.Content, expect: k.ExpectVersion})
+	if err != nil {
+		k.undo()
+		return k.failed(err)
+	}
+	return spec.Outcome{Status: spec.StatusOK, Version: v}
+}
+
+// bytesTo is what is to be placed, and on what condition.
+type bytesTo struct {
+	content []byte
+	like    vfs.File // for a move: the file whose mode, owner and attributes are kept
+	expect  string   // version of the destination, spec.VersionAbsent, or empty
+}
+
+func (b bytesTo) exclusive() bool { return b.expect == spec.VersionAbsent }
+
+// place walks to path and puts the bytes there, itself or by a handler, and
+// returns the version of what is then in place.
+func (k *call) place(path string, b bytesTo) (string, error) {
+	place, err := k.walker(true).Walk(path, true)
+	if err != nil {
+		return k.placeUnder(path, b, err)
+	}
+	defer place.Close()
+	tgt, err := k.probe(place)
+	if err != nil {
+		return "", err
+	}
+	defer tgt.close()
+	if err := k.expected(place, tgt, b.expect); err != nil {
+		return "", err
+	}
+	id, err := k.publish(place, tgt, b)
+	if err == nil {
+		return k.t.Steps.Version(id, b.content), nil
+	}
+	if !k.deniedStep(err) {
+		return "", err
+	}
+	dst := k.t.abs(place.Rel)
+	if place.Linked && !tgt.exists {
+		dst = "" // a dangling link: where it leads is not proven (FB-027)
+	}
+	if k.offerWrite(path, dst, err, b) {
+		return k.readBack(place.Rel, b.content)
+	}
+	if tgt.exists && k.t.Steps.Protected(tgt.info) {
+		err = &refused{kind: spec.ErrReadOnlyTarget, text: "the file is read-only", err: err}
+	}
+	return "", err
+}
+
+// placeUnder goes on where a directory on the way could not be made. Handlers are
+// asked if that was a denial; otherwise the walk's own error stands.
+func (k *call) placeUnder(path string, b bytesTo, walkErr error) (string, error) {
+	if k.masked == nil {
+		return "", blocked(walkErr)
+	}
+	dst, ok := k.t.destination(walkErr)
+	if ok && k.offerWrite(path, dst, k.masked, b) {
+		return k.readBack(dst[len(k.t.abs(""))+1:], b.content)
+	}
+	return "", errors.Join(walkErr, k.masked)
+}
+
+// target is what stands at a destination before the call touches it.
+type target struct {
+	exists bool
+	file   vfs.File // open for writing, unless the kernel refused
+	info   vfs.Info
+	denied error // the kernel's refusal to write to it
+}
+
+func (t *target) close() {
+	if t.file != nil {
+		_ = t.file.Close() // nothing was written through it
+	}
+}
+
+// probe asks the kernel whether the destination may be written, before anything
+// is staged: publication by rename would slip past the file's own permissions
+// (AT-012).
+func (k *call) probe(place vfs.Place) (*target, error) {
+	f, err := place.Dir.OpenFile(place.Name, vfs.Probe, 0)
+	if err != nil {
+		return k.refusedProbe(place, err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode.IsRegular() {
+		err = notRegular()
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &target{exists: true, file: f, info: info}, nil
+}
+
+func (k *call) refusedProbe(place vfs.Place, err error) (*target, error) {
+	switch kind := kindOf(err); {
+	case kind == spec.ErrNotFound:
+		return &target{}, nil
+	case !k.t.Steps.Denied(kind):
+		return nil, err
+	}
+	info, lookErr := place.Dir.Lstat(place.Name)
+	switch {
+	case lookErr == nil && info.Mode&fs.ModeSymlink != 0:
+		return nil, err
+	case lookErr == nil && !info.Mode.IsRegular():
+		return nil, notRegular() // known not to be a file: no handler is to write to it (FB-026)
+	case lookErr == nil:
+		return &target{exists: true, info: info, denied: err}, nil
+	case kindOf(lookErr) == spec.ErrNotFound:
+		return &target{denied: err}, nil
+	}
+	return nil, &refused{kind: spec.ErrInspect, text: "cannot look at the target", err: err}
+}
+
+// expected compares the destination with the version that the caller saw.
+func (k *call) expected(place vfs.Place, tgt *target, want string) error {
+	switch {
+	case want == "":
+		return nil
+	case want == spec.VersionAbsent && tgt.exists:
+		return &refused{kind: spec.ErrExists, text: "the target exists"}
+	case want == spec.VersionAbsent:
+		return nil
+	case !tgt.exists:
+		return conflict("the target is gone")
+	}
+	return k.holds(place, tgt.info.ID, want)
+}
+
+// holds reports a conflict unless the file at place is the object id in the
+// state want.
+func (k *call) holds(place vfs.Place, id vfs.ID, want string) error {
+	s, err := k.load(place)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if s.info.ID != id || k.t.Steps.Version(id, s.content) != want {
+		return conflict("the target has changed")
+	}
+	return nil
+}
+
+// publish puts the bytes in place without help.
+func (k *call) publish(place vfs.Place, tgt *target, b bytesTo) (vfs.ID, error) {
+	if tgt.denied != nil {
+		return vfs.ID{}, tgt.denied
+	}
+	r := publish.Request{Dir: place.Dir, Name: place.Name, Content: b.content, Perm: NewFileMode, Like: b.like}
+	if tgt.exists {
+		if k.t.Steps.Protected(tgt.info) {
+			return vfs.ID{}, &refused{kind: spec.ErrReadOnlyTarget, text: "the file is read-only"}
+		}
+		r.Replace, r.Like = true, tgt.file
+		r.Check = func() error { return k.unchanged(place, tgt, b.expect) }
+	}
+	id, err := k.t.publisher(place.Name).Put(r)
+	var p *publish.Error
+	if !r.Replace && errors.As(err, &p) && !p.Unknown && kindOf(err) == spec.ErrExists {
+		err = &refused{kind: spec.ErrConflict, text: "the target appeared meanwhile", err: err}
+	}
+	return id, err
+}
+
+// unchanged is the last look before a file is replaced. A change between it and
+// the rename is not seen: that window is the kernel's to close, and is stated in
+// the documentation.
+func (k *call) unchanged(place vfs.Place, tgt *target, expect string) error {
+	now, err := place.Dir.Lstat(place.Name)
+	switch {
+	case kindOf(err) == spec.ErrNotFound:
+		return conflict("the target is gone")
+	case err != nil:
+		return err
+	case !k.t.Steps.Same(tgt.info, now):
+		return conflict("the target has changed")
+	case expect == "":
+		return nil
+	}
+	return k.holds(place, tgt.info.ID, expect)
+}
+
+// offerWrite makes the denial and asks the handlers. Without a destination they
+// are not asked, and the denial is on record all the same.
+func (k *call) offerWrite(path, dst string, cause error, b bytesTo) bool {
+	d := k.denial(path, dst, cause)
+	landed := dst != "" && k.t.Seam.OfferWrite(k.ctx, spec.WriteRequest{
+		Denial: d, Content: b.content, Exclusive: b.exclusive(),
+	})
+	k.refusals = append(k.refusals, Refusal{Denial: d, Landed: landed})
+	return landed
+}
+
+func (k *call) denial(path, dst string, cause error) spec.Denial {
+	return spec.Denial{
+		Call: k.ID, Session: k.Session, Tool: string(k.Kind), Gate: spec.GateOS,
+		Target: path, Dst: dst, Cause: kindOf(cause),
+	}
+}
+
+// readBack looks at what a handler says it has placed. A handler that says yes
+// before the bytes are there, or places others, leaves the call unknown and not
+// a success (FB-004).
+func (k *call) readBack(rel string, want []byte) (string, error) {
+	w := &vfs.Walker{Root: k.t.Root, RootPath: k.t.RootPath}
+	v, err := func() (string, error) {
+		place, err := w.Walk(rel, false)
+		if err != nil {
+			return "", err
+		}
+		defer place.Close()
+		s, err := k.load(place)
+		if err != nil {
+			return "", err
+		}
+		defer s.close()
+		if !k.t.Steps.Landed(want, s.content) {
+			return "", errors.New("a handler reported success, but other bytes are in place")
+		}
+		return k.t.Steps.Version(s.info.ID, s.content), nil
+	}()
+	if err != nil {
+		k.refusals[len(k.refusals)-1].Landed = false
+		return "", &unknown{err}
+	}
+	return v, nil
+}
