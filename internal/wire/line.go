@@ -246,7 +246,7 @@ func (l *lines) next() ([]byte, error) {
 			continue
 		case len(line)+len(chunk) > MaxLine:
 			l.skipping = !whole
-			return append(line, chunk...)[:shown], errTooLong
+			return line[:shown], errTooLong // one chunk is far smaller than a line may be
 		}
 		line = append(line, chunk...)
 		switch {

@@ -266,6 +266,27 @@ func (a Admin) Remove(p string) error {
 	return nil
 }
 
+// Unlink takes away the one name p, as unlink does.
+func (a Admin) Unlink(p string) error {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	d, name, err := a.parent(p)
+	switch {
+	case err != nil:
+	case d.kids[name] == nil:
+		err = syscall.ENOENT
+	case d.kids[name].kind == kindDir:
+		err = syscall.EISDIR
+	}
+	if err != nil {
+		return a.fail("unlink", p, err)
+	}
+	n := d.kids[name]
+	a.s.detach(d, name)
+	n.unlinked()
+	return nil
+}
+
 // bury accounts for the names of n and of everything below it.
 func (n *inode) bury() {
 	for _, k := range n.kids {

@@ -3,6 +3,7 @@ package osfs
 import (
 	"cmp"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -288,6 +289,26 @@ type file struct {
 }
 
 var _ vfs.File = (*file)(nil)
+
+func (f *file) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	if err == io.EOF { //nolint:errorlint // an os.File gives it bare, and io.Reader wants it bare
+		return n, err
+	}
+	return n, pathError("read", f.name, portable(err))
+}
+
+func (f *file) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	return n, pathError("write", f.name, portable(err))
+}
+
+func (f *file) Seek(offset int64, whence int) (int64, error) {
+	pos, err := f.File.Seek(offset, whence)
+	return pos, pathError("lseek", f.name, portable(err))
+}
+
+func (f *file) Close() error { return pathError("close", f.name, portable(f.File.Close())) }
 
 func (f *file) Stat() (vfs.Info, error) {
 	info, err := f.File.Stat()

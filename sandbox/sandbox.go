@@ -1,0 +1,91 @@
+// Package sandbox gives a run a disposable tree, and the bench its own hands and
+// eyes in it.
+//
+// Building, observing and landing go past everything that a subject or a fault
+// can do: what the bench sees is what is there. A sandbox does not know what is
+// right, and does not start subjects; it says how a child is to be started in it.
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+
+	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/trace"
+	"github.com/fsbench/fsbench/vfs"
+)
+
+// ErrCannot is wrapped when this sandbox, on this machine and as this user,
+// cannot bring about what a scenario needs. It makes a skip that is counted with
+// its reason, never a pass and never a failure.
+var ErrCannot = errors.New("the sandbox cannot bring this about")
+
+// Sandbox is one disposable tree.
+type Sandbox interface {
+	// Name is the kind of sandbox: mem or disk.
+	Name() string
+
+	// Root is the absolute path that a subject is given: the folder
+	// spec.Workspace of the World.
+	Root() string
+
+	// Caps is what the tree can do.
+	Caps() vfs.Caps
+
+	// Build makes the initial World in the empty tree.
+	Build(spec.World) error
+
+	// Arm puts plan in force.
+	Arm(plan faults.Plan, sink trace.Sink) (Armed, error)
+
+	// Observe reads the whole tree.
+	Observe() (spec.World, error)
+
+	// Edit changes the tree as somebody else would.
+	Edit(spec.Edit) error
+
+	// Land and Unlink do what an honest privileged broker would: the exact bytes,
+	// durable, missing parents made; a plain unlink of that name.
+	Land(spec.WriteRequest) error
+	Unlink(spec.DeleteRequest) error
+
+	// Close removes the tree and everything made for it.
+	Close() error
+}
+
+// Armed is a sandbox with a plan in force.
+type Armed interface {
+	// Port is the faulty view for a subject that takes one; nil where the subject
+	// is a child.
+	Port() vfs.FS
+
+	// Child is how a subject in a process of its own is started; nil where it runs
+	// in this one.
+	Child() *Child
+
+	// Crashed reports whether a planned crash has struck and Revive was not called
+	// since. Revive lets the next process reach the tree.
+	Crashed() bool
+	Revive()
+
+	// Unfired lists injections that had no effect so far.
+	Unfired() []string
+
+	// Stop ends the plan, and returns what went wrong with the bench's own hands
+	// while it was in force.
+	Stop() error
+}
+
+// Child says how a subject is started in a process of its own.
+type Child struct {
+	// Wrap puts the command into the sandbox before it starts.
+	Wrap func(*exec.Cmd) error
+
+	// Plan, Event and Edit arm the reference's own worker: the plan for it, its
+	// events as they come, and an adversary's edits on its behalf.
+	Plan  json.RawMessage
+	Event func(json.RawMessage) error
+	Edit  func(spec.Edit) error
+}

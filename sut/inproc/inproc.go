@@ -1,0 +1,243 @@
+// Package inproc drives the reference implementation in this process: the real
+// tools, registry, host and Log, over whatever port the sandbox gives.
+//
+// A Variant puts other parts in the place of the reference's own. The package
+// does not know which variants exist or why.
+package inproc
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	"github.com/fsbench/fsbench/impl/fallback"
+	"github.com/fsbench/fsbench/impl/host"
+	"github.com/fsbench/fsbench/impl/tools"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/sut"
+	"github.com/fsbench/fsbench/vfs"
+)
+
+// Version of the reference implementation.
+const Version = "0.1.0"
+
+// Do serves one call.
+type Do func(ctx context.Context, c spec.Call) spec.Outcome
+
+// Variant replaces parts of the reference. Nil fields leave a part as it is.
+type Variant struct {
+	Name     string // of the subject; empty is the reference
+	FS       func(base vfs.FS, root string) vfs.FS
+	Handlers func([]sut.Handler) []sut.Handler
+	Seam     func(ref tools.Seam, env sut.Env) tools.Seam
+	Steps    func(*tools.Steps)
+	Logger   *slog.Logger // of the registry
+	Log      func(host.Logger) host.Logger
+	Do       func(next Do, env sut.Env) Do
+	Info     func(*sut.Info)
+}
+
+// Driver is the reference, or a variant of it. The zero Driver is ready to use.
+type Driver struct {
+	Variant Variant
+
+	// Live gives sessions the real clock and unpredictable names, as they have
+	// outside the bench; without it, two runs of one scenario are the same.
+	Live bool
+}
+
+var _ sut.Driver = (*Driver)(nil)
+
+// Info implements sut.Driver.
+func (d *Driver) Info(context.Context) (sut.Info, error) {
+	info := Reference()
+	if d.Variant.Name != "" {
+		info.Name = d.Variant.Name
+	}
+	if d.Variant.Info != nil {
+		d.Variant.Info(&info)
+	}
+	return info, nil
+}
+
+// Reference identifies the reference implementation and what it claims.
+func Reference() sut.Info {
+	policies := spec.Policies{}
+	for name, values := range spec.PolicyValues {
+		policies[name] = values[0]
+	}
+	return sut.Info{
+		Name: "reference", Version: Version,
+		Roles:    []sut.Role{sut.RoleTools, sut.RoleRegistry, sut.RoleHost},
+		Features: []string{"read", "write", "delete", "move", "expect_version", "exclusive", "log"},
+		Policies: policies,
+		Settable: []string{spec.PolicyLinks},
+	}
+}
+
+// Close implements sut.Driver.
+func (*Driver) Close() error { return nil }
+
+// Open implements sut.Driver.
+func (d *Driver) Open(ctx context.Context, env sut.Env) (sut.Session, error) {
+	info, err := d.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	policies := maps.Clone(info.Policies)
+	for name, value := range env.Policies {
+		if policies[name] != value && name != spec.PolicyLinks {
+			return nil, fmt.Errorf("%w: %s=%s", sut.ErrPolicy, name, value)
+		}
+		policies[name] = value
+	}
+	v := d.Variant
+	fsys := env.FS
+	if v.FS != nil {
+		fsys = v.FS(fsys, env.Root)
+	}
+	root, err := fsys.OpenRoot(env.Root)
+	if err != nil {
+		return nil, fmt.Errorf("open root: %w", err)
+	}
+	t := &tools.Tools{
+		Root: root, RootPath: env.Root, Caps: fsys.Caps(), Follow: policies[spec.PolicyLinks] == spec.LinksFollow,
+		Seam: d.seam(env), Steps: tools.Default(),
+	}
+	cfg := host.Config{Root: root, Tools: t, Now: time.Now, NewID: randomID, WrapLog: v.Log}
+	if !d.Live {
+		steady(t, &cfg)
+	}
+	if v.Steps != nil {
+		v.Steps(&t.Steps)
+	}
+	s := &session{root: root, host: host.New(cfg), offsets: map[spec.SessionID]int64{}}
+	s.do = s.host.Do
+	if v.Do != nil {
+		s.do = v.Do(s.do, env)
+	}
+	return s, nil
+}
+
+// steady replaces clock and randomness by counters.
+func steady(t *tools.Tools, cfg *host.Config) {
+	var names, ids, ticks atomic.Int64
+	t.Steps.TempName = func(string) string {
+		return fmt.Sprintf("%s%d%s", tools.TempPrefix, names.Add(1), tools.TempSuffix)
+	}
+	cfg.NewID = func() string { return fmt.Sprintf("%016x", ids.Add(1)) }
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	cfg.Now = func() time.Time { return start.Add(time.Duration(ticks.Add(1)) * time.Microsecond) }
+}
+
+func randomID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return fmt.Sprintf("%x", b)
+}
+
+func (d *Driver) seam(env sut.Env) tools.Seam {
+	v := d.Variant
+	logger := v.Logger
+	if logger == nil {
+		logger = slog.New(&diagHandler{diag: env.Diag})
+	}
+	reg := &fallback.Registry{Logger: logger}
+	handlers := env.Handlers
+	if v.Handlers != nil {
+		handlers = v.Handlers(handlers)
+	}
+	for _, h := range handlers {
+		if h.Write != nil {
+			reg.HandleWrite(h.Write)
+		}
+		if h.Delete != nil {
+			reg.HandleDelete(h.Delete)
+		}
+	}
+	if v.Seam != nil {
+		return v.Seam(reg, env)
+	}
+	return reg
+}
+
+// session is one workspace.
+type session struct {
+	root    vfs.Dir
+	host    *host.Host
+	do      Do
+	offsets map[spec.SessionID]int64 // of the Log, bytes already handed out
+}
+
+var _ sut.Session = (*session)(nil)
+
+// Do implements sut.Session.
+func (s *session) Do(ctx context.Context, c spec.Call) (spec.Outcome, error) {
+	if ctx.Err() != nil {
+		return spec.Outcome{Call: c.ID, Detail: "not started: " + ctx.Err().Error()}, nil
+	}
+	return s.do(ctx, c), nil
+}
+
+// Log implements sut.Session.
+func (s *session) Log(_ context.Context, id spec.SessionID) ([]spec.LogEntry, bool, error) {
+	raw, err := s.host.ReadLog(id, s.offsets[id])
+	if err != nil {
+		return nil, true, err
+	}
+	s.offsets[id] += int64(len(raw))
+	var entries []spec.LogEntry
+	for line := range bytes.Lines(raw) {
+		var e spec.LogEntry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, true, fmt.Errorf("log of session: %w", err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, true, nil
+}
+
+// Confession implements sut.Session.
+func (*session) Confession(context.Context, spec.SessionID) (spec.Confession, bool, error) {
+	return spec.Confession{}, false, nil
+}
+
+// Close implements sut.Session.
+func (s *session) Close() error { return errors.Join(s.host.Close(), s.root.Close()) }
+
+// diagHandler passes warnings on as the trace knows them.
+type diagHandler struct {
+	diag  func(level, msg string, attrs map[string]string)
+	attrs []slog.Attr
+}
+
+func (h *diagHandler) Enabled(_ context.Context, l slog.Level) bool {
+	return h.diag != nil && l >= slog.LevelWarn
+}
+
+func (h *diagHandler) Handle(_ context.Context, r slog.Record) error {
+	attrs := map[string]string{}
+	add := func(a slog.Attr) bool {
+		attrs[a.Key] = a.Value.String()
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	h.diag(r.Level.String(), r.Message, attrs)
+	return nil
+}
+
+func (h *diagHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &diagHandler{diag: h.diag, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+func (h *diagHandler) WithGroup(string) slog.Handler { return h }
