@@ -1,8 +1,10 @@
 package faults
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -250,7 +252,7 @@ func (a *Armed) short(at place, n int) (int, bool) {
 // strikes reports whether in is due at at, and counts the match.
 func (in *armedInjection) strikes(at place) bool {
 	w := in.When
-	if !in.ops[opClass{at.op, at.class}] || w.Under != "" && w.Under != at.dir {
+	if !in.ops[opClass{at.op, at.class}] || w.Under != "" && w.Under != at.dir || hosts(at) && !strings.Contains(w.Under, spec.StateDir) {
 		return false
 	}
 	if w.Name != "" {
@@ -260,6 +262,12 @@ func (in *armedInjection) strikes(at place) bool {
 	}
 	in.hits++
 	return w.Nth == 0 || w.Nth == in.hits
+}
+
+// hosts reports whether an operation is on the host's own state folder.
+func hosts(at place) bool {
+	const state = spec.Workspace + "/" + spec.StateDir
+	return at.dir == spec.Workspace && at.name == spec.StateDir || at.dir == state || strings.HasPrefix(at.dir, state+"/")
 }
 
 // foresaw reports whether err is what the tree was prepared for. Preparation is
@@ -275,21 +283,16 @@ func (in *armedInjection) foresaw(at place, err error) bool {
 
 // fire makes in take effect at at. The event comes first.
 func (a *Armed) fire(in *armedInjection, at place) error {
-	in.fired++
 	switch {
 	case in.Do.Errno != "":
+		in.fired++
 		a.emit(in, at, trace.Synthetic, in.Do.Errno)
 		return at.fail(errnoByName[in.Do.Errno])
 	case in.Do.Swap != nil:
-		a.emit(in, at, trace.Synthetic, trace.EffectSwap)
-		for _, e := range in.Do.Swap {
-			a.opt.Sink.Emit(trace.Event{Actor: trace.ActorFault, Edit: &e})
-			if err := a.opt.Hands(e); err != nil && a.err == nil {
-				a.err = fmt.Errorf("swap %s: %w", in.ID, err)
-			}
-		}
+		a.swap(in, at)
 		return nil
 	default:
+		in.fired++
 		a.emit(in, at, trace.Synthetic, trace.EffectCrash)
 		a.opt.Sink.Emit(trace.Event{Actor: trace.ActorFault, Crash: &trace.Crash{Model: trace.ProcessKill}})
 		a.crashed = true
@@ -297,6 +300,28 @@ func (a *Armed) fire(in *armedInjection, at place) error {
 			a.opt.Die()
 		}
 		return errCrashed
+	}
+}
+
+// swap carries out the edits. An edit that finds nothing to act on, or its place
+// taken, is an adversary who came too early or too late: it is no event, and a
+// swap without any did not fire.
+func (a *Armed) swap(in *armedInjection, at place) {
+	fired := false
+	for _, e := range in.Do.Swap {
+		err := a.opt.Hands(e)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist):
+			continue
+		case err != nil:
+			a.err = cmp.Or(a.err, fmt.Errorf("swap %s: %w", in.ID, err))
+			return
+		case !fired:
+			fired = true
+			in.fired++
+			a.emit(in, at, trace.Synthetic, trace.EffectSwap)
+		}
+		a.opt.Sink.Emit(trace.Event{Actor: trace.ActorFault, Edit: &e})
 	}
 }
 

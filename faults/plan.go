@@ -35,6 +35,9 @@ type Injection struct {
 // for a subject that writes in place and for one that writes a temporary and
 // renames, and a sandbox can bring them about without the subject's help. Op,
 // Name and Nth look at how one implementation works.
+//
+// The host's own state folder is struck only by an Under that names it: a plan
+// is about the agent's files, and a host without its Log runs no call at all.
 type When struct {
 	Under string     `json:"under,omitempty"` // directory holding the entry, relative to the sandbox
 	Class Class      `json:"class,omitempty"`

@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -84,6 +86,8 @@ type execution struct {
 	armed    sandbox.Armed
 	session  sut.Session
 	versions map[spec.CallID]string
+	logged   map[spec.SessionID]int // Log entries already in the trace
+	skip     map[spec.SessionID]int // of those, how many a new process shows again
 }
 
 func (x *execution) run(ctx context.Context) error {
@@ -101,7 +105,7 @@ func (x *execution) run(ctx context.Context) error {
 	if err := x.open(ctx); err != nil {
 		return errors.Join(err, x.armed.Stop())
 	}
-	x.versions = map[spec.CallID]string{}
+	x.versions, x.logged, x.skip = map[spec.CallID]string{}, map[spec.SessionID]int{}, map[spec.SessionID]int{}
 	for _, st := range x.scenario.Steps {
 		if err = x.step(ctx, st); err != nil {
 			break
@@ -175,7 +179,11 @@ func (x *execution) observe() error {
 
 func (x *execution) step(ctx context.Context, st scenarios.Step) error {
 	if st.Edit != nil {
-		if err := x.box.Edit(*st.Edit); err != nil {
+		err := x.box.Edit(*st.Edit)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
+			return nil // it found nothing to act on, or its place taken: no edit happened
+		}
+		if err != nil {
 			return fmt.Errorf("edit %s %s: %w", st.Edit.Op, st.Edit.Path, err)
 		}
 		x.rec.Emit(trace.Event{Actor: trace.ActorBench, Edit: st.Edit})
@@ -216,24 +224,37 @@ func (x *execution) call(ctx context.Context, c spec.Call) error {
 		out = spec.Outcome{Call: c.ID, Detail: "the process was killed"}
 		_ = x.session.Close() // of a dead process
 		x.armed.Revive()
+		x.skip = maps.Clone(x.logged)
 		if err := x.open(ctx); err != nil {
 			return err
 		}
 	}
-	if c.Session != "" {
-		entries, _, err := x.session.Log(ctx, c.Session)
-		if err != nil {
-			return fmt.Errorf("read log: %w", err)
-		}
-		for i := range entries {
-			x.rec.Emit(trace.Event{Actor: trace.ActorSUT, Log: &entries[i]})
-		}
+	if err := x.log(ctx, c.Session); err != nil {
+		return err
 	}
 	if err := x.observe(); err != nil {
 		return err
 	}
 	x.versions[c.ID] = out.Version
 	x.rec.Emit(trace.Event{Actor: trace.ActorSUT, Call: c.ID, Return: &out})
+	return nil
+}
+
+// log records what was added to the session's Log.
+func (x *execution) log(ctx context.Context, id spec.SessionID) error {
+	if id == "" {
+		return nil
+	}
+	entries, _, err := x.session.Log(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read log: %w", err)
+	}
+	seen := min(x.skip[id], len(entries))
+	x.skip[id] -= seen
+	for i := range entries[seen:] {
+		x.rec.Emit(trace.Event{Actor: trace.ActorSUT, Log: &entries[seen+i]})
+	}
+	x.logged[id] += len(entries) - seen
 	return nil
 }
 

@@ -202,7 +202,11 @@ func (s *walk) down(c string) error {
 		d, err = s.top().OpenDir(c)
 	}
 	if s.w.Follow && errors.Is(err, syscall.ELOOP) {
-		return s.follow(c)
+		loop := err
+		if err = s.follow(c); errors.Is(err, syscall.EINVAL) {
+			return s.fail(c, loop) // it is no link: the kernel refused it for another reason
+		}
+		return err
 	}
 	if err != nil {
 		return s.fail(c, err)
@@ -216,8 +220,11 @@ func (s *walk) down(c string) error {
 func (s *walk) leaf(c string) (place Place, done bool, err error) {
 	if s.last && s.w.Follow {
 		info, err := s.top().Lstat(c)
-		if err == nil && info.Mode&fs.ModeSymlink != 0 {
+		switch {
+		case err == nil && info.Mode&fs.ModeSymlink != 0:
 			return Place{}, false, s.follow(c)
+		case err != nil && !errors.Is(err, syscall.ENOENT):
+			return Place{}, false, s.fail(c, err) // not proven to be no link
 		}
 	}
 	return Place{

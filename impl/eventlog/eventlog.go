@@ -56,6 +56,10 @@ func Open(root vfs.Dir, session spec.SessionID, now func() time.Time, newID func
 }
 
 func openOrMake(d vfs.Dir, name string) (vfs.Dir, error) {
+	sub, err := d.OpenDir(name)
+	if !errors.Is(err, syscall.ENOENT) {
+		return sub, err
+	}
 	if err := d.Mkdir(name, 0o700); err != nil && !errors.Is(err, syscall.EEXIST) {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (k *call) remove(place vfs.Place, path string, check func(vfs.Info) error) 
 		return err
 	}
 	if err := place.Dir.Remove(place.Name); err != nil {
-		return k.notRemoved(place, path, seen && info.Mode.IsRegular(), err)
+		return k.notRemoved(place, path, info, seen, err)
 	}
 	if err := publish.SyncDir(place.Dir); err != nil {
 		return &unknown{err}
@@ -66,15 +66,17 @@ func (k *call) remove(place vfs.Place, path string, check func(vfs.Info) error) 
 	return nil
 }
 
-func (k *call) notRemoved(place vfs.Place, path string, confirmed bool, err error) error {
-	if gone(place) && kindOf(err) != spec.ErrNotFound {
-		return &unknown{err} // it was refused, and yet it is not there any more
+// notRemoved deals with an unlink that failed. info is what stood there, if it was
+// seen.
+func (k *call) notRemoved(place vfs.Place, path string, info vfs.Info, seen bool, err error) error {
+	if gone(place) && (seen || kindOf(err) != spec.ErrNotFound) {
+		return &unknown{err} // refused, or missed, and yet gone: whose doing it was cannot be told
 	}
 	if !k.t.Steps.Denied(kindOf(err)) {
 		return err
 	}
 	d := k.denial(path, k.t.abs(place.Rel), err)
-	landed := k.t.Seam.OfferDelete(k.ctx, spec.DeleteRequest{Denial: d, ConfirmedFile: confirmed})
+	landed := k.t.Seam.OfferDelete(k.ctx, spec.DeleteRequest{Denial: d, ConfirmedFile: seen && info.Mode.IsRegular()})
 	k.refusals = append(k.refusals, Refusal{Denial: d, Landed: landed && gone(place)})
 	switch {
 	case !landed:

@@ -36,7 +36,7 @@ func (k *call) move() spec.Outcome {
 	})
 	if err != nil {
 		out := k.failed(err)
-		out.Detail = "the destination was written and the source remains: " + out.Detail
+		out.Detail = "the destination was written; removing the source: " + out.Detail
 		return out
 	}
 	return spec.Outcome{Status: spec.StatusOK, Version: v}

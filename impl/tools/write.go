@@ -70,6 +70,9 @@ func (k *call) placeUnder(path string, b bytesTo, walkErr error) (string, error)
 	if k.masked == nil {
 		return "", blocked(walkErr)
 	}
+	if err := k.expected(vfs.Place{}, &target{}, b.expect); err != nil {
+		return "", err // nothing can be there: a caller that saw something saw it go
+	}
 	dst, ok := k.t.destination(walkErr)
 	if ok && k.offerWrite(path, dst, k.masked, b) {
 		return k.readBack(dst[len(k.t.abs(""))+1:], b.content)

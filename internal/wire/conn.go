@@ -38,6 +38,10 @@ type ConnOptions struct {
 	Request func(Message) *Fault
 	Result  func(method string, result json.RawMessage) *Fault
 
+	// AnswerUnread answers a line whose id cannot be told with an error whose id
+	// is null, as JSON-RPC asks of a server.
+	AnswerUnread bool
+
 	// HoldEOF keeps the end of file back until every answer has been Settled.
 	// The library's client may otherwise drop an answer that the end follows.
 	HoldEOF bool
@@ -192,9 +196,9 @@ func (c *Conn) pump() {
 		var up []byte
 		switch {
 		case errors.Is(err, errTooLong):
-			c.report(line, faultf(LineTooLong, "want at most %d bytes a line", MaxLine))
+			c.refuse(Message{}, line, Faultf(LineTooLong, "want at most %d bytes a line", MaxLine))
 		case errors.Is(err, errUnfinished):
-			c.report(line, faultf(UnfinishedLine, "want a line feed before the end of file"))
+			c.refuse(Message{}, line, Faultf(UnfinishedLine, "want a line feed before the end of file"))
 		case err == nil:
 			up = c.admit(line)
 		}
@@ -241,8 +245,7 @@ func (c *Conn) admit(line []byte) []byte {
 	}
 	switch {
 	case f != nil:
-		c.report(line, f)
-		return c.instead(m, f)
+		return c.refuse(m, line, f)
 	case m.ID == nil && c.opt.Notify != nil:
 		c.opt.Notify(m.Method, m.Params)
 		return nil
@@ -256,9 +259,9 @@ func (c *Conn) admitAnswer(m Message, line []byte) []byte {
 	var f *Fault
 	switch {
 	case method == "":
-		f = faultf(UnknownID, "no request had the id %s", m.ID)
+		f = Faultf(UnknownID, "no request had the id %s", m.ID)
 	case before == answered:
-		f = faultf(SecondAnswer, "the request %s was answered before", m.ID)
+		f = Faultf(SecondAnswer, "the request %s was answered before", m.ID)
 	case before == abandoned:
 		if c.opt.Late != nil {
 			c.opt.Late(method, line)
@@ -272,7 +275,7 @@ func (c *Conn) admitAnswer(m Message, line []byte) []byte {
 		return line
 	case method != "" && before == waiting:
 		c.report(line, f)
-		return ErrorLine(m.ID, CodeFault, f.Error())
+		return errorLine(m.ID, CodeFault, f.Error())
 	default:
 		c.report(line, f)
 		return nil
@@ -296,21 +299,25 @@ func (c *Conn) claim(id json.RawMessage) (method string, before questionState) {
 	return q.method, before
 }
 
-// instead deals with who waits for a faulty message: a request is answered with
-// the fault, and an answer is replaced by it. Without that a caller would wait
-// for its deadline, and a child for ever.
-func (c *Conn) instead(m Message, f *Fault) []byte {
+// refuse reports a faulty line and deals with who waits for it: a request is
+// answered with the fault, and an answer is replaced by it. Without that a
+// caller would wait for its deadline, and a child for ever.
+func (c *Conn) refuse(m Message, line []byte, f *Fault) []byte {
+	c.report(line, f)
 	switch {
+	case m.ID == nil && m.Method == "" && c.opt.AnswerUnread:
+		_ = c.Send(errorLine(nil, codeOf(f.Kind), f.Error())) // one who does not read cannot be told
+		return nil
 	case m.ID == nil || string(m.ID) == "null" || !validID(m.ID):
 		return nil
 	case m.Request():
-		_ = c.Send(ErrorLine(m.ID, codeOf(f.Kind), f.Error())) // one who does not read cannot be told
+		_ = c.Send(errorLine(m.ID, codeOf(f.Kind), f.Error()))
 		return nil
 	}
 	if _, before := c.claim(m.ID); before != waiting {
 		return nil
 	}
-	return ErrorLine(m.ID, CodeFault, f.Error())
+	return errorLine(m.ID, CodeFault, f.Error())
 }
 
 // codeOf returns the JSON-RPC code for a faulty request.
@@ -325,9 +332,8 @@ func codeOf(k Kind) int {
 	}
 }
 
-// ErrorLine returns an error as a message. A nil id stands for null: the line
-// that it answers could not be read.
-func ErrorLine(id json.RawMessage, code int, message string) []byte {
+// errorLine returns an error as a message. A nil id stands for null.
+func errorLine(id json.RawMessage, code int, message string) []byte {
 	if id == nil {
 		id = json.RawMessage("null")
 	}

@@ -153,22 +153,22 @@ func (o Outcome) Check(root string) *Fault {
 	_, known := spec.KindOf(class, "")
 	switch {
 	case !slices.Contains(Words, o.Outcome):
-		return faultf(BadOutcome, "outcome %q is unknown, want one of %q", o.Outcome, Words)
+		return Faultf(BadOutcome, "outcome %q is unknown, want one of %q", o.Outcome, Words)
 	case class != "" && !known:
-		return faultf(BadOutcome, "error.class %q is unknown", class)
+		return Faultf(BadOutcome, "error.class %q is unknown", class)
 	case class == "" && (o.Outcome == NotApplied || o.Outcome == Declined):
-		return faultf(BadOutcome, "error.class is missing: %s requires it", o.Outcome)
+		return Faultf(BadOutcome, "error.class is missing: %s requires it", o.Outcome)
 	case o.Receipt == nil:
 		return nil
 	}
 	r := o.Receipt
 	switch {
 	case r.Dst != "" && !under(root, r.Dst):
-		return faultf(BadReceipt, "receipt.dst: want an absolute path under the root")
+		return Faultf(BadReceipt, "receipt.dst: want an absolute path under the root")
 	case r.Size < 0:
-		return faultf(BadReceipt, "receipt.size: want at least 0")
+		return Faultf(BadReceipt, "receipt.size: want at least 0")
 	case r.Durable != "" && !slices.Contains(Durables, r.Durable):
-		return faultf(BadReceipt, "receipt.durable %q is unknown, want one of %q", r.Durable, Durables)
+		return Faultf(BadReceipt, "receipt.durable %q is unknown, want one of %q", r.Durable, Durables)
 	}
 	return nil
 }

@@ -44,7 +44,8 @@ type Fault struct {
 // Error makes a Fault usable where a whole answer is refused for it.
 func (f Fault) Error() string { return string(f.Kind) + ": " + f.Note }
 
-func faultf(k Kind, format string, args ...any) *Fault {
+// Faultf returns a Fault without its line, which the Conn knows.
+func Faultf(k Kind, format string, args ...any) *Fault {
 	return &Fault{Kind: k, Note: fmt.Sprintf(format, args...)}
 }
 

@@ -30,12 +30,9 @@ func (m Message) Request() bool { return m.Method != "" }
 // Message that comes with the fault has it, so that whoever waits for that id
 // can be told.
 func Parse(line []byte) (Message, *Fault) {
-	if f := checkJSON(line, MaxDepth); f != nil {
+	members, f := parseObject(line)
+	if f != nil {
 		return Message{}, f
-	}
-	var members map[string]json.RawMessage
-	if trimmed := bytes.TrimLeft(line, " \t\r"); trimmed[0] != '{' || json.Unmarshal(line, &members) != nil {
-		return Message{}, faultf(NotObject, "want one JSON object a line")
 	}
 	m := Message{ID: members["id"], Params: members["params"], Result: members["result"], Error: members["error"]}
 	_ = json.Unmarshal(members["method"], &m.Method) // checkEnvelope refuses what is not a string
@@ -43,9 +40,37 @@ func Parse(line []byte) (Message, *Fault) {
 		if at == 1 && key == "id" {
 			m.ID = nil
 		}
-		return m, faultf(DuplicateKey, "%q stands twice in one object", key)
+		return m, duplicateFault(key)
 	}
 	return m, checkEnvelope(m, members)
+}
+
+// ParseObject checks text that is to be one JSON object, and no message.
+func ParseObject(text []byte) *Fault {
+	if len(text) > MaxLine {
+		return Faultf(LineTooLong, "want at most %d bytes", MaxLine)
+	}
+	if _, f := parseObject(text); f != nil {
+		return f
+	}
+	if key, _ := duplicate(text); key != "" {
+		return duplicateFault(key)
+	}
+	return nil
+}
+
+func parseObject(text []byte) (members map[string]json.RawMessage, f *Fault) {
+	if f := checkJSON(text, MaxDepth); f != nil {
+		return nil, f
+	}
+	if bytes.TrimLeft(text, " \t\r\n")[0] != '{' || json.Unmarshal(text, &members) != nil {
+		return nil, Faultf(NotObject, "want one JSON object")
+	}
+	return members, nil
+}
+
+func duplicateFault(key string) *Fault {
+	return Faultf(DuplicateKey, "%q stands twice in one object", key)
 }
 
 // envelope lists the members of a JSON-RPC message.
@@ -55,26 +80,26 @@ func checkEnvelope(m Message, members map[string]json.RawMessage) *Fault {
 	has := func(name string) bool { return members[name] != nil }
 	for name := range members {
 		if !slices.Contains(envelope, name) {
-			return faultf(NotJSONRPC, "no member but %v is expected beside params and result", envelope)
+			return Faultf(NotJSONRPC, "no member but %v is expected beside params and result", envelope)
 		}
 	}
 	switch {
 	case string(members["jsonrpc"]) != `"2.0"`:
-		return faultf(NotJSONRPC, `want "jsonrpc":"2.0"`)
+		return Faultf(NotJSONRPC, `want "jsonrpc":"2.0"`)
 	case has("method") && m.Method == "":
-		return faultf(NotJSONRPC, "method: want the name of one")
+		return Faultf(NotJSONRPC, "method: want the name of one")
 	case has("id") && !validID(m.ID):
-		return faultf(NotJSONRPC, "id: want a string or a number")
+		return Faultf(NotJSONRPC, "id: want a string or a number")
 	case m.Request() && (has("result") || has("error")):
-		return faultf(NotJSONRPC, "want either a method or an answer")
+		return Faultf(NotJSONRPC, "want either a method or an answer")
 	case m.Request() && string(m.ID) == "null":
-		return faultf(NotJSONRPC, "id: null names no request; leave it out for a notification")
+		return Faultf(NotJSONRPC, "id: null names no request; leave it out for a notification")
 	case m.Request():
 		return nil
 	case has("result") == has("error"):
-		return faultf(NotJSONRPC, "want either a result or an error")
+		return Faultf(NotJSONRPC, "want either a result or an error")
 	case !has("id"):
-		return faultf(NotJSONRPC, "id: an answer needs the id of its request")
+		return Faultf(NotJSONRPC, "id: an answer needs the id of its request")
 	case has("error"):
 		return checkError(m.Error)
 	}
@@ -95,7 +120,7 @@ func checkError(raw json.RawMessage) *Fault {
 		Data    json.RawMessage `json:"data,omitempty"`
 	}
 	if err := Decode(raw, &e); err != nil {
-		return faultf(NotJSONRPC, "error: %v", err)
+		return Faultf(NotJSONRPC, "error: %v", err)
 	}
 	return nil
 }
@@ -105,13 +130,13 @@ func checkError(raw json.RawMessage) *Fault {
 func checkJSON(text []byte, depth int) *Fault {
 	switch {
 	case !utf8.Valid(text):
-		return faultf(BadUTF8, "want UTF-8")
+		return Faultf(BadUTF8, "want UTF-8")
 	case deeper(text, depth):
-		return faultf(TooDeep, "want objects and arrays at most %d inside each other", MaxDepth)
+		return Faultf(TooDeep, "want objects and arrays at most %d inside each other", MaxDepth)
 	case !json.Valid(text):
-		return faultf(NotJSON, "want one JSON object a line, and nothing else on the line")
+		return Faultf(NotJSON, "want one JSON object, and nothing beside it")
 	case halfCharacter(text):
-		return faultf(BadUTF8, `want \ud800 to \udfff in pairs only`)
+		return Faultf(BadUTF8, `want \ud800 to \udfff in pairs only`)
 	}
 	return nil
 }

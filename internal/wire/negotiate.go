@@ -45,7 +45,7 @@ func (r *Range) UnmarshalJSON(raw []byte) error {
 func Common(runner, child Range) (int, error) {
 	version := min(runner.Max, child.Max)
 	if version < max(runner.Min, child.Min) {
-		return 0, faultf(BadVersion, "no common version: the runner speaks %v, the child speaks %v", runner, child)
+		return 0, Faultf(BadVersion, "no common version: the runner speaks %v, the child speaks %v", runner, child)
 	}
 	return version, nil
 }
@@ -57,10 +57,10 @@ func CheckPolicies(declared spec.Policies) error {
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		values, known := spec.PolicyValues[name]
 		if !known {
-			return faultf(BadPolicy, "policy %q is unknown, want one of %q", name, slices.Sorted(maps.Keys(spec.PolicyValues)))
+			return Faultf(BadPolicy, "policy %q is unknown, want one of %q", name, slices.Sorted(maps.Keys(spec.PolicyValues)))
 		}
 		if !slices.Contains(values, declared[name]) {
-			return faultf(BadPolicy, "policy %s: %q is unknown, want one of %q", name, declared[name], values)
+			return Faultf(BadPolicy, "policy %s: %q is unknown, want one of %q", name, declared[name], values)
 		}
 	}
 	return nil
@@ -73,14 +73,14 @@ func (g Greeting) Check() *Fault {
 	}
 	for _, role := range g.Roles {
 		if !slices.Contains(Roles, role) {
-			return faultf(BadOutcome, "role %q is unknown, want %q", role, Roles)
+			return Faultf(BadOutcome, "role %q is unknown, want %q", role, Roles)
 		}
 	}
 	if err := CheckPolicies(g.Policies); err != nil {
 		return asFault(err, BadPolicy)
 	}
 	if g.Limits.MaxContent < 0 || g.Limits.Concurrency < 1 {
-		return faultf(BadOutcome, "limits: want max_content at least 0 and concurrency at least 1")
+		return Faultf(BadOutcome, "limits: want max_content at least 0 and concurrency at least 1")
 	}
 	return nil
 }
@@ -91,5 +91,5 @@ func asFault(err error, k Kind) *Fault {
 	if errors.As(err, &f) {
 		return f
 	}
-	return faultf(k, "%v", err)
+	return Faultf(k, "%v", err)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // maxQueued is how much may wait for a reader that does not read. // bytes
-const maxQueued = 64 << 20
+const maxQueued = 32 << 20
 
 // ErrSlow is returned for a line that finds the queue full. The other side has
 // stopped reading and counts as gone.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 )
@@ -25,7 +26,16 @@ type Process struct {
 	stderr *errStream
 	kill   context.CancelFunc
 	ended  chan struct{}
-	state  string
+	state  *os.ProcessState
+}
+
+// Argv returns argv with root in the place of {root}.
+func Argv(argv []string, root string) []string {
+	out := make([]string, len(argv))
+	for i, arg := range argv {
+		out[i] = strings.ReplaceAll(arg, "{root}", root)
+	}
+	return out
 }
 
 // Start runs argv. wrap may change the command before it starts, and may be
@@ -100,7 +110,7 @@ func (p *Process) run(cmd *exec.Cmd) error {
 		var reading sync.WaitGroup
 		reading.Go(p.stderr.pump)
 		reap(cmd)
-		p.state = cmd.ProcessState.String()
+		p.state = cmd.ProcessState
 		p.kill()
 
 		// A reader that never sees the end is stopped. Where pipes have no
@@ -123,7 +133,10 @@ func (p *Process) Kill() { p.kill() }
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
 // State says how the process ended, once it has.
-func (p *Process) State() string { return p.state }
+func (p *Process) State() string { return p.state.String() }
+
+// Success reports whether it ended by itself with exit code 0, once it has.
+func (p *Process) Success() bool { return p.state.Success() }
 
 // Drain reads what the process has already written to standard error. Called
 // when an answer has come, it makes diagnostics arrive before the answer that

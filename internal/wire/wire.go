@@ -11,9 +11,9 @@ package wire
 
 // Limits of the protocol.
 const (
-	MaxLine   = 16 << 20  // bytes of one line, its line feed not counted
-	MaxDepth  = 64        // objects and arrays inside each other
-	MaxInline = 64 << 10  // bytes of content; more travels by file where there is a folder for it
+	MaxLine   = 16 << 20            // bytes of one line, its line feed not counted
+	MaxDepth  = 64                  // objects and arrays inside each other
+	MaxInline = 64 << 10            // bytes of content; more travels by file where there is a folder for it
 	MaxReply  = MaxLine/4*3 - 1<<20 // bytes of content that fit in an answer, which is always inline
 )
 

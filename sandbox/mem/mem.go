@@ -194,6 +194,9 @@ func (s *Sandbox) Land(r spec.WriteRequest) error {
 	if err != nil {
 		return err
 	}
+	if r.Exclusive && s.admin.Exists(p) {
+		return &fs.PathError{Op: "land", Path: p, Err: syscall.EEXIST}
+	}
 	for i, c := range p {
 		if c != '/' {
 			continue

@@ -14,9 +14,7 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,8 +32,8 @@ var ErrChild = errors.New("the child did not answer as it must")
 
 // Defaults of Options.
 const (
-	DefaultGrace = time.Second
-	DefaultStart = 10 * time.Second
+	DefaultGrace    = time.Second
+	DefaultPatience = 10 * time.Second
 )
 
 // Options say how a subject is run. The zero value of a field is usable, but
@@ -56,27 +54,21 @@ type Options struct {
 	// session. Only its Root and Wrap count; without a root it is a new folder.
 	Probe sut.Env
 
-	Edition string // of the rules, for the child to know
-	Runner  string // likewise
+	Edition string   // of the rules, for the child to know
+	Runner  string   // likewise
 	Allow   []string // destinations a broker may serve; {root} stands for the root
 
 	// ContentDir is where content over 64 KiB is left for children. They must be
 	// able to read there, jailed or not, and should not be able to write.
 	ContentDir string
 
-	Start time.Duration // how long a child may take to be opened
-	Grace time.Duration // how long a child may take to end by itself
+	Patience time.Duration // how long a child may take for anything but a call, which has the caller's deadline
+	Grace    time.Duration // how long a child may take to end by itself
 }
 
 // Argv makes a Command of an argument list in which {root} stands for the root.
 func Argv(argv ...string) func(string, spec.Policies) []string {
-	return func(root string, _ spec.Policies) []string {
-		out := make([]string, len(argv))
-		for i, arg := range argv {
-			out[i] = strings.ReplaceAll(arg, "{root}", root)
-		}
-		return out
-	}
+	return func(root string, _ spec.Policies) []string { return wire.Argv(argv, root) }
 }
 
 // Main is a child that is a function: it reads in to its end and returns. It
@@ -107,8 +99,8 @@ func newDriver(opt Options, launch launcher) *Driver {
 	if opt.Grace == 0 {
 		opt.Grace = DefaultGrace
 	}
-	if opt.Start == 0 {
-		opt.Start = DefaultStart
+	if opt.Patience == 0 {
+		opt.Patience = DefaultPatience
 	}
 	if opt.Edition == "" {
 		opt.Edition = "1"
@@ -192,6 +184,7 @@ func (d *Driver) session(env sut.Env) (*Session, error) {
 	s := &Session{
 		d: d, env: env, spool: wire.NewSpool(d.opt.ContentDir), arm: env.Worker != nil,
 		turn: make(chan struct{}, 1), seen: map[spec.SessionID]int{},
+		diags: diagnostics{to: env.Diag, tail: wire.Tail{Max: maxTail}},
 	}
 	d.sessions[s] = true
 	return s, nil
@@ -257,19 +250,19 @@ func (d *Driver) recognise(g wire.Greeting) string {
 }
 
 func differs(before, now sut.Info) string {
-	for _, name := range now.Settable {
-		now.Policies[name] = before.Policies[name]
-	}
-	same := map[string]bool{
-		"implementation": before.Name == now.Name && before.Version == now.Version,
-		"roles":          slices.Equal(before.Roles, now.Roles),
-		"capabilities":   slices.Equal(before.Features, now.Features),
-		"policies":       maps.Equal(before.Policies, now.Policies),
-	}
-	for _, what := range slices.Sorted(maps.Keys(same)) {
-		if !same[what] {
-			return what + " differ from the first greeting"
-		}
+	settable := func(name, _ string) bool { return slices.Contains(now.Settable, name) }
+	fixedBefore, fixedNow := maps.Clone(before.Policies), maps.Clone(now.Policies)
+	maps.DeleteFunc(fixedBefore, settable)
+	maps.DeleteFunc(fixedNow, settable)
+	switch {
+	case before.Name != now.Name || before.Version != now.Version:
+		return "the implementation is not the one of the first greeting"
+	case !slices.Equal(before.Roles, now.Roles):
+		return "the roles are not those of the first greeting"
+	case !slices.Equal(before.Features, now.Features):
+		return "the capabilities are not those of the first greeting"
+	case !maps.Equal(fixedBefore, fixedNow):
+		return "the policies are not those of the first greeting"
 	}
 	return ""
 }
@@ -334,8 +327,8 @@ func startMain(main Main) launcher {
 		}()
 		kill := func() {
 			cancel()
-			_ = theirIn.CloseWithError(exec.ErrWaitDelay)
-			_ = theirOut.CloseWithError(io.EOF)
+			_ = theirIn.Close()
+			_ = theirOut.Close()
 		}
 		return peer{in: in, out: out, kill: kill, ended: ended, state: func() string { return state }, drain: func() {}}, nil
 	}

@@ -79,6 +79,14 @@ func (a Admin) entry(p string) (*inode, error) {
 	return d.kids[name], nil
 }
 
+// Exists reports whether there is an entry p.
+func (a Admin) Exists(p string) bool {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	_, err := a.entry(p)
+	return err == nil
+}
+
 // Make creates the entry p.
 func (a Admin) Make(p string, want Node) error {
 	a.s.mu.Lock()

@@ -2,18 +2,20 @@ package vfstest_test
 
 import (
 	"io/fs"
+	"sync"
 
 	"github.com/fsbench/fsbench/vfs"
 )
 
-// breaks is a set of broken methods. A method that is nil works. Each gets the
-// sound object behind the wrapper.
-type breaks struct {
-	caps     vfs.Caps // not declared, though they work
+// behaviour is what a wrapper does in each method, given the sound object that
+// it wraps. A test breaks one of them.
+type behaviour struct {
+	hidden vfs.Caps // not declared, though they work
+	byName bool     // a directory is looked up again by its name at every use
+
 	openRoot func(in vfs.FS, dir string) (vfs.Dir, error)
 	syncFS   func(in vfs.FS, d vfs.Dir) error
 
-	byName   bool // a directory is looked up again by its name at every use
 	openDir  func(in vfs.Dir, name string) (vfs.Dir, error)
 	openFile func(in vfs.Dir, name string, flag vfs.Flag, perm fs.FileMode) (vfs.File, error)
 	mkdir    func(in vfs.Dir, name string, perm fs.FileMode) error
@@ -46,49 +48,142 @@ type breaks struct {
 	closeFile func(in vfs.File) error
 }
 
-// The wrappers spell every method out: a method that is added to the port and
-// not here must not slip through by embedding.
-type brokenFS struct {
-	in vfs.FS
-	b  *breaks
+// sound passes everything on.
+func sound() *behaviour {
+	return &behaviour{
+		openRoot: vfs.FS.OpenRoot, syncFS: vfs.FS.SyncFS,
+		openDir: vfs.Dir.OpenDir, openFile: vfs.Dir.OpenFile, mkdir: vfs.Dir.Mkdir, lstat: vfs.Dir.Lstat,
+		statDir: vfs.Dir.Stat, readDir: vfs.Dir.ReadDir, readlink: vfs.Dir.Readlink, symlink: vfs.Dir.Symlink,
+		link: vfs.Dir.Link, rename: vfs.Dir.Rename, publish: vfs.Dir.Publish, remove: vfs.Dir.Remove,
+		rmdir: vfs.Dir.Rmdir, syncDir: vfs.Dir.Sync, closeDir: vfs.Dir.Close,
+		read: vfs.File.Read, write: vfs.File.Write, seek: vfs.File.Seek, stat: vfs.File.Stat,
+		truncate: vfs.File.Truncate, chmod: vfs.File.Chmod, chown: vfs.File.Chown, sync: vfs.File.Sync,
+		datasync: vfs.File.Datasync, syncRange: vfs.File.SyncRange, xattr: vfs.File.Xattr,
+		setXattr: vfs.File.SetXattr, xattrs: vfs.File.Xattrs, closeFile: vfs.File.Close,
+	}
 }
 
-type brokenDir struct {
-	in     vfs.Dir
-	b      *breaks
-	parent vfs.Dir
-	name   string
-}
+// The wrappers spell every method out: one that is added to the port must not
+// slip past the broken subjects by embedding.
+type (
+	wrapFS struct {
+		in vfs.FS
+		b  *behaviour
+	}
+	wrapDir struct {
+		in     vfs.Dir
+		b      *behaviour
+		parent *wrapDir
+		name   string
 
-type brokenFile struct {
-	in vfs.File
-	b  *breaks
-}
-
-var (
-	_ vfs.FS   = (*brokenFS)(nil)
-	_ vfs.Dir  = (*brokenDir)(nil)
-	_ vfs.File = (*brokenFile)(nil)
+		mu    sync.Mutex
+		stale []vfs.Dir // opened by an earlier look-up; closed with in
+		gone  bool      // in is closed
+	}
+	wrapFile struct {
+		in vfs.File
+		b  *behaviour
+	}
 )
 
-// or returns the broken method if there is one, and the sound one otherwise.
-func or[F any](broken func() F, isBroken bool, sound F) F {
-	if isBroken {
-		return broken()
-	}
-	return sound
-}
+var (
+	_ vfs.FS   = (*wrapFS)(nil)
+	_ vfs.Dir  = (*wrapDir)(nil)
+	_ vfs.File = (*wrapFile)(nil)
+)
 
-func (f *brokenFS) OpenRoot(dir string) (vfs.Dir, error) {
-	open := vfs.FS.OpenRoot
-	if f.b.openRoot != nil {
-		open = f.b.openRoot
-	}
-	d, err := open(f.in, dir)
+func (f *wrapFS) Caps() vfs.Caps { return f.in.Caps() &^ f.b.hidden }
+
+func (f *wrapFS) OpenRoot(dir string) (vfs.Dir, error) {
+	d, err := f.b.openRoot(f.in, dir)
 	if err != nil {
 		return nil, err
 	}
-	return &brokenDir{in: d, b: f.b}, nil
+	return &wrapDir{in: d, b: f.b}, nil
 }
 
-func (f *brokenFS) Caps() vfs.Caps { return f.in.Caps() &^ f.b.caps }
+func (f *wrapFS) SyncFS(d vfs.Dir) error { return f.b.syncFS(f.in, d.(*wrapDir).real()) }
+
+// real returns the wrapped directory or, byName, what is at its name now.
+func (d *wrapDir) real() vfs.Dir {
+	if !d.b.byName || d.parent == nil {
+		return d.in
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone {
+		return d.in
+	}
+	if now, err := d.parent.real().OpenDir(d.name); err == nil {
+		d.stale = append(d.stale, d.in)
+		d.in = now
+	}
+	return d.in
+}
+
+func (d *wrapDir) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gone = true
+	for _, in := range d.stale {
+		in.Close()
+	}
+	d.stale = nil
+	return d.b.closeDir(d.in)
+}
+
+func (d *wrapDir) OpenDir(name string) (vfs.Dir, error) {
+	sub, err := d.b.openDir(d.real(), name)
+	if err != nil {
+		return nil, err
+	}
+	return &wrapDir{in: sub, b: d.b, parent: d, name: name}, nil
+}
+
+func (d *wrapDir) OpenFile(name string, flag vfs.Flag, perm fs.FileMode) (vfs.File, error) {
+	f, err := d.b.openFile(d.real(), name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return &wrapFile{in: f, b: d.b}, nil
+}
+
+func (d *wrapDir) Mkdir(name string, perm fs.FileMode) error { return d.b.mkdir(d.real(), name, perm) }
+func (d *wrapDir) Lstat(name string) (vfs.Info, error)       { return d.b.lstat(d.real(), name) }
+func (d *wrapDir) Stat() (vfs.Info, error)                   { return d.b.statDir(d.real()) }
+func (d *wrapDir) ReadDir(n int) ([]string, bool, error)     { return d.b.readDir(d.real(), n) }
+func (d *wrapDir) Readlink(name string) (string, error)      { return d.b.readlink(d.real(), name) }
+func (d *wrapDir) Symlink(target, name string) error         { return d.b.symlink(d.real(), target, name) }
+
+func (d *wrapDir) Link(name string, to vfs.Dir, toName string) error {
+	return d.b.link(d.real(), name, to.(*wrapDir).real(), toName)
+}
+
+func (d *wrapDir) Rename(name string, to vfs.Dir, toName string, flag vfs.RenameFlag) error {
+	return d.b.rename(d.real(), name, to.(*wrapDir).real(), toName, flag)
+}
+
+func (d *wrapDir) Publish(f vfs.File, name string) error {
+	return d.b.publish(d.real(), f.(*wrapFile).in, name)
+}
+
+func (d *wrapDir) Remove(name string) error { return d.b.remove(d.real(), name) }
+func (d *wrapDir) Rmdir(name string) error  { return d.b.rmdir(d.real(), name) }
+func (d *wrapDir) Sync() error              { return d.b.syncDir(d.real()) }
+
+func (f *wrapFile) Read(p []byte) (int, error)  { return f.b.read(f.in, p) }
+func (f *wrapFile) Write(p []byte) (int, error) { return f.b.write(f.in, p) }
+func (f *wrapFile) Seek(offset int64, whence int) (int64, error) {
+	return f.b.seek(f.in, offset, whence)
+}
+func (f *wrapFile) Stat() (vfs.Info, error)                  { return f.b.stat(f.in) }
+func (f *wrapFile) Truncate(size int64) error                { return f.b.truncate(f.in, size) }
+func (f *wrapFile) Chmod(perm fs.FileMode) error             { return f.b.chmod(f.in, perm) }
+func (f *wrapFile) Chown(uid, gid int) error                 { return f.b.chown(f.in, uid, gid) }
+func (f *wrapFile) Sync() error                              { return f.b.sync(f.in) }
+func (f *wrapFile) Datasync() error                          { return f.b.datasync(f.in) }
+func (f *wrapFile) SyncRange(off, n int64) error             { return f.b.syncRange(f.in, off, n) }
+func (f *wrapFile) Xattr(name string) ([]byte, error)        { return f.b.xattr(f.in, name) }
+func (f *wrapFile) SetXattr(name string, value []byte) error { return f.b.setXattr(f.in, name, value) }
+func (f *wrapFile) Xattrs() ([]string, error)                { return f.b.xattrs(f.in) }
+func (f *wrapFile) Close() error                             { return f.b.closeFile(f.in) }

@@ -1,0 +1,82 @@
+package model
+
+import (
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/trace"
+)
+
+// versions are what the subject has called versions, and what each was the
+// version of.
+type versions map[string]*known
+
+type known struct {
+	path    string // in the World
+	content spec.Content
+	steady  bool // nothing happened to the file since: it is still the same object
+}
+
+// learn takes in the version that an answer carries.
+func (v versions) learn(x *Exchange) {
+	if x.Call.Kind != spec.CallRead && (x.Out.Status != spec.StatusFailed || acted(x)) {
+		for _, path := range []string{x.Call.Path, x.Call.To} {
+			if s := resolve(x.Before, x.Header, path, true); s.no == nil {
+				v.touched(s.path, spec.EditWrite)
+			}
+		}
+	}
+	if x.Out.Status != spec.StatusOK || x.Out.Version == "" || x.After == nil {
+		return
+	}
+	path := x.Call.Path
+	if x.Call.Kind == spec.CallMove {
+		path = x.Call.To
+	}
+	s := resolve(x.After, x.Header, path, true)
+	if s.no != nil || x.After[s.path].Type != spec.TypeFile {
+		return
+	}
+	v[x.Out.Version] = &known{path: s.path, content: x.After[s.path].Content, steady: len(x.Edits) == 0}
+}
+
+// touched notes that something was done to a path: what is there afterwards may
+// hold the same bytes and be another file. Setting its time changes neither.
+func (v versions) touched(p string, op spec.EditOp) {
+	if op == spec.EditTouch {
+		return
+	}
+	for _, k := range v {
+		if k.path == p || len(p) < len(k.path) && k.path[:len(p)] == p && k.path[len(p)] == '/' {
+			k.steady = false
+		}
+	}
+}
+
+// seen compares two observations: a file whose bytes changed is not steady even
+// if they change back.
+func (v versions) seen(_, after spec.World) {
+	for _, k := range v {
+		if n, there := after[k.path]; !there || n.Type != spec.TypeFile || string(n.Content) != string(k.content) {
+			k.steady = false
+		}
+	}
+}
+
+// meaning says what a call's expectation amounts to in w.
+func (v versions) meaning(h *trace.Header, w spec.World, c spec.Call) Expectation {
+	if c.ExpectVersion == "" || c.ExpectVersion == spec.VersionAbsent || h == nil {
+		return NoExpectation
+	}
+	k := v[c.ExpectVersion]
+	s := resolve(w, h, c.Path, c.Kind != spec.CallDelete && c.Kind != spec.CallMove)
+	if k == nil || s.no != nil {
+		return ExpectStale
+	}
+	n, there := w[s.path]
+	switch {
+	case !there || n.Type != spec.TypeFile || string(n.Content) != string(k.content):
+		return ExpectStale
+	case k.path == s.path && k.steady:
+		return ExpectCurrent
+	}
+	return ExpectUnclear
+}
