@@ -19,6 +19,7 @@ var fileChecks = []Check{
 	{"AT-004", nothingElse},
 	{"AT-005", modeKept},
 	{"AT-006", newMode},
+	{"AT-008", newcomerSurvives},
 	{"AT-011", changeNoticed},
 	{"AT-013", otherNames},
 	{"AT-015", unknownIsSaid},
@@ -92,6 +93,30 @@ func newMode(x *Exchange) (int, []Finding) {
 		return 1, broke(fmt.Sprintf("%s: mode %s", s.path, n.Mode), fmt.Sprintf("mode %s", want))
 	}
 	return 1, nil
+}
+
+// newcomerSurvives: somebody puts an entry at the destination of a call that may
+// only create. The kernel decides that exactly, so there is no window: the entry is
+// there afterwards, or the call came first and was overwritten by it.
+func newcomerSurvives(x *Exchange) (int, []Finding) {
+	write, _ := aims(x.Call)
+	only := x.Call.Kind == spec.CallMove || x.Call.ExpectVersion == spec.VersionAbsent
+	s := resolve(x.Before, x.Header, write, true)
+	if _, there := x.Before[s.path]; write == "" || !only || s.no != nil || there || x.After == nil || acted(x) {
+		return 0, nil
+	}
+	for i, e := range x.Edits {
+		made := worlds(x)[i+1][s.path]
+		if e.Edit.Path != s.path || made.Type == "" || i != len(x.Edits)-1 {
+			continue
+		}
+		if after, there := x.After[s.path]; !there || !alike(made, after) {
+			return 1, broke(fmt.Sprintf("%s, %s holds %s", x.Out.Status, s.path, quote(after.Content)),
+				fmt.Sprintf("what came there meanwhile, %s %s", made.Type, quote(made.Content)))
+		}
+		return 1, nil
+	}
+	return 0, nil
 }
 
 // stagingOps are the operations before a file gets its name: an adversary that

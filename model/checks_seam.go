@@ -347,6 +347,9 @@ func genuinelyMissing(x *Exchange, seam spec.Seam) bool {
 }
 
 func missingIsNotDiverted(x *Exchange) (int, []Finding) {
+	if slices.ContainsFunc(x.Fired, func(f trace.Fired) bool { return f.Class == "read" }) {
+		return 0, nil // who was kept from looking cannot know that it is missing
+	}
 	for _, seam := range []spec.Seam{spec.SeamWrite, spec.SeamDelete} {
 		if !genuinelyMissing(x, seam) || len(handlersOf(x, seam)) == 0 {
 			continue
@@ -373,7 +376,7 @@ func everywhere(x *Exchange, path string, last bool, f func(t tree, s spot) bool
 func noDirectories(x *Exchange) (int, []Finding) {
 	_, remove := aims(x.Call)
 	isDir := func(t tree, s spot) bool { return t.w[s.path].Type == spec.TypeDir }
-	if remove == "" || len(handlersOf(x, spec.SeamDelete)) == 0 || !everywhere(x, remove, false, isDir) {
+	if remove == "" || blinded(x) || len(handlersOf(x, spec.SeamDelete)) == 0 || !everywhere(x, remove, false, isDir) {
 		return 0, nil
 	}
 	if asked, _ := consulted(x, spec.SeamDelete); asked {
@@ -388,7 +391,7 @@ func noSpecialFiles(x *Exchange) (int, []Finding) {
 		n, there := t.w[s.path]
 		return there && n.Type != spec.TypeFile
 	}
-	if write == "" || len(handlersOf(x, spec.SeamWrite)) == 0 || !everywhere(x, write, true, special) {
+	if write == "" || blinded(x) || len(handlersOf(x, spec.SeamWrite)) == 0 || !everywhere(x, write, true, special) {
 		return 0, nil
 	}
 	if asked, _ := consulted(x, spec.SeamWrite); asked {

@@ -19,13 +19,13 @@ func differences(b Branch, x *Exchange) []difference {
 	var out []difference
 	for p, want := range b.Next.World {
 		got, there := x.After[p]
-		if private(p) || b.Loose && inside(p) || there && alike(want, got) || !there && slices.Contains(b.Spare, p) {
+		if private(p) || b.Loose && open(x, p) || there && alike(want, got) || !there && slices.Contains(b.Spare, p) {
 			continue
 		}
 		out = append(out, difference{p})
 	}
 	for p, got := range x.After {
-		if _, known := b.Next.World[p]; known || private(p) || b.Loose && inside(p) {
+		if _, known := b.Next.World[p]; known || private(p) || b.Loose && open(x, p) {
 			continue
 		}
 		if slices.Contains(b.Spare, p) && got.Type == spec.TypeDir || b.Litter && litter(x, p, got) {
@@ -40,6 +40,14 @@ func differences(b Branch, x *Exchange) []difference {
 // inside reports whether p is the workspace or in it.
 func inside(p string) bool {
 	return p == spec.Workspace || strings.HasPrefix(p, spec.Workspace+"/")
+}
+
+// open reports whether a Loose branch leaves p open: it is in the workspace, or in
+// a directory that the adversary has carried out of it while the subject held it.
+func open(x *Exchange, p string) bool {
+	return inside(p) || slices.ContainsFunc(x.Edits, func(e Swapped) bool {
+		return e.Edit.Op == spec.EditRename && inside(e.Edit.Path) && strings.HasPrefix(p, e.Edit.To+"/")
+	})
 }
 
 // litter reports whether p may be a private file left over: new, a file, next to

@@ -43,9 +43,14 @@ func (f Files) Branches(s State, x *Exchange) []Branch {
 			}
 		}
 	}
+	if blinded(x) {
+		for _, st := range []spec.Status{spec.StatusFailed, spec.StatusUnknown} {
+			out = append(out, Branch{Status: st, Next: State{last}, Rule: "PR-010", Loose: true})
+		}
+	}
 	if len(x.Edits) > 0 {
 		out = append(out, f.window(stages, x)...)
-		if acted(x) || len(faultKinds(x.Fired)) > 0 || x.Crashed {
+		if acted(x) || len(faultKinds(x.Fired)) > 0 || x.Crashed || x.Call.Kind == spec.CallMove {
 			for _, st := range []spec.Status{spec.StatusOK, spec.StatusFailed, spec.StatusUnknown} {
 				out = append(out, Branch{Status: st, Next: State{last}, Rule: "PR-005", Loose: true})
 			}
@@ -55,6 +60,15 @@ func (f Files) Branches(s State, x *Exchange) []Branch {
 			Branch{Status: spec.StatusUnknown, Next: State{last}, Rule: "PR-005", Spare: spares(last, x)})
 	}
 	return out
+}
+
+// blinded reports whether the subject was told that something is missing by an
+// operation that only looks. What it does next rests on a lie: its failures are
+// not judged by the tree that it could not see.
+func blinded(x *Exchange) bool {
+	return slices.ContainsFunc(x.Fired, func(f trace.Fired) bool {
+		return f.Effect == string(spec.ErrNotFound) && !f.After && (f.Class == "read" || f.Op == "probe")
+	})
 }
 
 // namingOps are the operations that give a file its name.

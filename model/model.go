@@ -48,8 +48,9 @@ type Branch struct {
 	// or a fault that struck the clean-up itself.
 	Litter bool
 
-	// Loose is set where an adversary and other faults struck in one call: inside
-	// the workspace any tree may follow. Outside it nothing may change all the same.
+	// Loose is set where so much struck in one call (an adversary and other faults,
+	// an adversary between the halves of a move, a lie about what is there) that any
+	// tree may follow inside the workspace. Outside it nothing may change all the same.
 	Loose bool
 }
 

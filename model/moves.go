@@ -26,15 +26,18 @@ func (f Files) move(w spec.World, x *Exchange) []Branch {
 	case no == nil:
 		no = dst.no
 	}
+	spare := mayLeave(x, dst)
 	if no != nil {
-		return faulty([]Branch{refusing(w, no.rule, no.kinds...)}, w, x, spares(w, x))
+		b := refusing(w, no.rule, no.kinds...)
+		b.Spare = spare
+		return faulty([]Branch{b}, w, x, spare)
 	}
 	n, there := w[dst.path]
 	if there {
 		kinds := []spec.ErrKind{spec.ErrExists, spec.ErrConflict}
 		switch n.Type {
 		case spec.TypeDir:
-			kinds = append(kinds, spec.ErrIsDir)
+			kinds = append(kinds, spec.ErrIsDir, spec.ErrUnsupported)
 		case spec.TypeLink:
 			kinds = append(kinds, spec.ErrLoop, spec.ErrEscapes)
 		case spec.TypeFile:
@@ -43,7 +46,9 @@ func (f Files) move(w spec.World, x *Exchange) []Branch {
 		case spec.TypeFIFO, spec.TypeOther, spec.TypeHidden:
 			kinds = append(kinds, spec.ErrUnsupported)
 		}
-		return faulty([]Branch{refusing(w, "AT-018", kinds...)}, w, x, spares(w, x))
+		b := refusing(w, "AT-018", kinds...)
+		b.Spare = spare
+		return faulty([]Branch{b}, w, x, spare)
 	}
 	return f.moveTo(w, x, src, dst)
 }

@@ -43,9 +43,9 @@ type Walker struct {
 	Follow bool
 
 	// Make is called for a directory that is missing on the way, and must create
-	// name in d; rel is its path below the root. Where it is nil, and behind a
-	// link, a missing directory fails with ENOENT: creating through a link would
-	// act where the link's author chose.
+	// name in d; rel is its path below the root. Where it is nil, and for a name
+	// out of the text of a link, a missing directory fails with ENOENT: the author
+	// of a dangling link must not be the one who chooses what is created.
 	Make func(d Dir, name, rel string) error
 }
 
@@ -75,12 +75,19 @@ func (p Place) Close() error {
 func (w *Walker) Walk(path string, last bool) (Place, error) {
 	s := walk{w: w, path: path, last: last, stack: []step{{dir: w.Root}}}
 	place, err := s.run()
-	for i, st := range s.stack {
-		if i > 0 && (err != nil || st.dir != place.Dir) {
-			err = errors.Join(err, st.dir.Close())
+	if place.own { // the last directory is now the caller's to close
+		s.stack = s.stack[:len(s.stack)-1]
+	}
+	for len(s.stack) > 1 {
+		if cerr := s.up(); cerr != nil {
+			err = errors.Join(err, cerr)
 		}
 	}
-	return place, err
+	if err != nil {
+		_ = place.Close() // of a directory that was only looked at, and err says enough
+		return Place{}, err
+	}
+	return place, nil
 }
 
 type step struct {
@@ -148,11 +155,12 @@ func (s *walk) below(path string) (string, error) {
 	if path[0] != '/' {
 		return path, nil
 	}
-	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(s.w.RootPath, "/")+"/")
-	if !ok || s.w.RootPath == "" {
+	root := strings.TrimSuffix(s.w.RootPath, "/")
+	rest, ok := strings.CutPrefix(path, root)
+	if !ok || s.w.RootPath == "" || rest != "" && rest[0] != '/' {
 		return "", ErrEscapes
 	}
-	return rest, nil
+	return strings.TrimPrefix(rest, "/"), nil // empty: the root itself
 }
 
 func (s *walk) top() Dir { return s.stack[len(s.stack)-1].dir }
@@ -203,7 +211,7 @@ func (s *walk) down(c string) error {
 	}
 	if s.w.Follow && errors.Is(err, syscall.ELOOP) {
 		loop := err
-		if err = s.follow(c); errors.Is(err, syscall.EINVAL) {
+		if err = s.follow(c); errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOENT) {
 			return s.fail(c, loop) // it is no link: the kernel refused it for another reason
 		}
 		return err

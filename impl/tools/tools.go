@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/fsbench/fsbench/impl/publish"
@@ -125,8 +126,14 @@ type call struct {
 	t        *Tools
 	ctx      context.Context
 	refusals []Refusal
-	made     []string // directories made for the call, parents first, below the root
-	masked   error    // the denial of a directory that was to be made
+	made     []made // directories made for the call, parents first
+	masked   error  // the denial of a directory that was to be made
+}
+
+// made is a directory that a call made: its path below the root and what it is.
+type made struct {
+	rel string
+	id  vfs.ID
 }
 
 // walker returns the walk of this call. With mk set, missing directories are
@@ -146,7 +153,11 @@ func (k *call) mkdir(d vfs.Dir, name, rel string) error {
 	err := d.Mkdir(name, 0o777)
 	switch {
 	case err == nil:
-		k.made = append(k.made, rel)
+		info, err := d.Lstat(name)
+		if err != nil {
+			return err
+		}
+		k.made = append(k.made, made{rel, info.ID})
 		return publish.SyncDir(d)
 	case kindOf(err) == spec.ErrExists:
 		return nil
@@ -157,15 +168,18 @@ func (k *call) mkdir(d vfs.Dir, name, rel string) error {
 	return err
 }
 
-// undo takes away the directories that a failed call made. They are only ever
-// removed empty, so nothing that somebody put there can be lost.
+// undo takes away the directories that a failed call made, as long as they are
+// empty and still the ones that it made: nothing of anybody else's can be lost.
+// What cannot be taken away stays.
 func (k *call) undo() {
-	for i := len(k.made) - 1; i >= 0; i-- {
-		place, err := k.walker(false).Walk(k.made[i], false)
+	for _, m := range slices.Backward(k.made) {
+		place, err := k.walker(false).Walk(m.rel, false)
 		if err != nil {
 			continue
 		}
-		_ = place.Dir.Rmdir(place.Name)
+		if now, err := place.Dir.Lstat(place.Name); err == nil && now.ID == m.id {
+			_ = place.Dir.Rmdir(place.Name)
+		}
 		_ = place.Close()
 	}
 	k.made = nil

@@ -130,8 +130,10 @@ func (k *call) refusedProbe(place vfs.Place, err error) (*target, error) {
 		return &target{exists: true, info: info, denied: err}, nil
 	case kindOf(lookErr) == spec.ErrNotFound:
 		return &target{denied: err}, nil
+	case kindOf(lookErr) == spec.ErrAccess:
+		return nil, &refused{kind: spec.ErrInspect, text: "cannot look at the target", err: err}
 	}
-	return nil, &refused{kind: spec.ErrInspect, text: "cannot look at the target", err: err}
+	return nil, lookErr
 }
 
 // expected compares the destination with the version that the caller saw.

@@ -75,7 +75,7 @@ func again(mode string) *exec.Cmd {
 	if runtime.GOOS != "linux" {
 		cmd = exec.Command(os.Args[0])
 	}
-	cmd.Env = append(os.Environ(), childEnv+"="+mode)
+	cmd.Env = append(os.Environ(), childEnv+"="+mode, "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 

@@ -154,7 +154,8 @@ func (a Admin) walk(d *inode, prefix string, fn func(string, Node)) {
 	}
 }
 
-// Write overwrites the file p in place, or creates it as like says.
+// Write overwrites the file p in place, or creates it as like says. It fails with
+// EEXIST where something else has the name.
 func (a Admin) Write(p string, data []byte, like Node) error {
 	a.s.mu.Lock()
 	n, err := a.entry(p)
@@ -165,7 +166,7 @@ func (a Admin) Write(p string, data []byte, like Node) error {
 	}
 	defer a.s.mu.Unlock()
 	if n.kind != kindFile {
-		return a.fail("write", p, syscall.EINVAL)
+		return a.fail("write", p, syscall.EEXIST)
 	}
 	n.data, n.shared = data, true
 	n.mtime = a.s.now()

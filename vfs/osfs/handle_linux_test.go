@@ -68,7 +68,7 @@ func TestCloseRacesWithWrite(t *testing.T) {
 	const mark = "mine\n"
 	dir := t.TempDir()
 	root := openRoot(t, dir)
-	for range 300 {
+	for range 40 {
 		mine := openFile(t, root, "mine", vfs.WriteOnly|vfs.Create|vfs.Truncate)
 		var theirs vfs.File
 		write := func() error { _, err := mine.Write([]byte(mark)); return err }
@@ -108,7 +108,7 @@ func TestCloseRacesWithDir(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 300 {
+	for range 40 {
 		mine, err := root.OpenDir("mine")
 		if err != nil {
 			t.Fatal(err)
