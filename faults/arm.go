@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/trace"
@@ -311,7 +312,7 @@ func (a *Armed) swap(in *armedInjection, at place) {
 	for _, e := range in.Do.Swap {
 		err := a.opt.Hands(e)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist):
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist), errors.Is(err, syscall.ENOTDIR):
 			continue
 		case err != nil:
 			a.err = cmp.Or(a.err, fmt.Errorf("swap %s: %w", in.ID, err))

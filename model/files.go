@@ -50,7 +50,7 @@ func (f Files) Branches(s State, x *Exchange) []Branch {
 	}
 	if len(x.Edits) > 0 {
 		out = append(out, f.window(stages, x)...)
-		if acted(x) || len(faultKinds(x.Fired)) > 0 || x.Crashed || x.Call.Kind == spec.CallMove {
+		if acted(x) || len(faultKinds(x.Fired)) > 0 || x.Crashed || x.Call.Kind == spec.CallMove || between(stages, x) {
 			for _, st := range []spec.Status{spec.StatusOK, spec.StatusFailed, spec.StatusUnknown} {
 				out = append(out, Branch{Status: st, Next: State{last}, Rule: "PR-005", Loose: true})
 			}
@@ -60,6 +60,22 @@ func (f Files) Branches(s State, x *Exchange) []Branch {
 			Branch{Status: spec.StatusUnknown, Next: State{last}, Rule: "PR-005", Spare: spares(last, x)})
 	}
 	return out
+}
+
+// between reports whether the adversary took hold of something that was not there
+// before the call: the subject had made it, and what became of it the edits cannot
+// tell.
+func between(stages []spec.World, x *Exchange) bool {
+	for i, e := range x.Edits {
+		switch e.Edit.Op {
+		case spec.EditRename, spec.EditExchange, spec.EditRemove:
+			if _, there := stages[i][e.Edit.Path]; !there {
+				return true
+			}
+		case spec.EditWrite, spec.EditMkdir, spec.EditSymlink, spec.EditHardlink, spec.EditFIFO, spec.EditChmod, spec.EditTouch:
+		}
+	}
+	return false
 }
 
 // blinded reports whether the subject was told that something is missing by an
@@ -420,10 +436,24 @@ func (f Files) placing(w spec.World, x *Exchange, s spot, content spec.Content, 
 func placed(w spec.World, h *trace.Header, p string, content spec.Content) spec.World {
 	t := tree{w}
 	next := t.with(p, content)
+	names := t.siblings(p)
+	slices.Sort(names)
 	if h.Policies[spec.PolicyHardlink] == "in_place" {
-		for _, q := range t.siblings(p) {
+		for _, q := range names {
 			next = tree{next}.with(q, content)
 		}
+		return next
+	}
+	// The name parts from the others: those are names of the old file now.
+	for i, q := range append([]string{p}, names...) {
+		n := next[q]
+		n.Hard, n.Nlink = "", 0
+		if i > 1 {
+			n.Hard = names[0]
+		} else if i == 1 && len(names) > 1 {
+			n.Nlink = len(names)
+		}
+		next[q] = n
 	}
 	return next
 }

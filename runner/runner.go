@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fsbench/fsbench/sandbox"
@@ -180,7 +181,7 @@ func (x *execution) observe() error {
 func (x *execution) step(ctx context.Context, st scenarios.Step) error {
 	if st.Edit != nil {
 		err := x.box.Edit(*st.Edit)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) {
 			return nil // it found nothing to act on, or its place taken: no edit happened
 		}
 		if err != nil {

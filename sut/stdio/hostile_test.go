@@ -23,6 +23,8 @@ type actor struct {
 	out  io.Writer
 	errs io.Writer
 	life int // 1 for the first child of a test, where the test counts them
+
+	heard []string // what the echo was asked
 }
 
 // script answers a request; methods that it leaves out are answered as they
@@ -259,6 +261,56 @@ var scripts = map[string]script{
 			return a.say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no Log"}}`, m.ID)
 		},
 		wire.MethodConfess: says(`{"count":0}`),
+	},
+}
+
+const workerGreeting = `{"protocol":{"min":1,"max":2},"roles":["tools","broker"],"capabilities":{"worker":true,"exclusive":false},"policies":{},` + implementation + `}`
+
+// worker is a child that takes a plan: call 1 strikes, edits and dies.
+var worker = script{
+	wire.MethodHello: says(workerGreeting),
+	wire.MethodArm: func(a *actor, m wire.Message) bool {
+		return a.event(`"armed"`) && a.event(string(m.Params)) && a.answer(m, `{"unfired":["x"]}`)
+	},
+	wire.MethodDisarm: says(`{"unfired":["x"]}`),
+	wire.MethodDo: func(a *actor, m wire.Message) bool {
+		for n := range 50 {
+			a.event(fmt.Sprint(n))
+		}
+		if answer := a.ask(wire.MethodEdit, `{"edit":{"op":"rename","path":"a","to":"b"}}`); answer.Error != nil {
+			return a.answer(m, `{"outcome":"not_applied","error":{"class":"internal"}}`)
+		}
+		a.event(`"after the edit"`)
+		return false
+	},
+}
+
+// event sends a notification.
+func (a *actor) event(of string) bool {
+	return a.say(`{"jsonrpc":"2.0","method":"event","params":{"seq":1,"actor":"fault","of":%s}}`, of)
+}
+
+// echo is a child that says what it was asked.
+var echo = script{
+	wire.MethodHello: says(workerGreeting),
+	wire.MethodOpen: func(a *actor, m wire.Message) bool {
+		a.heard = append(a.heard, string(m.Params))
+		return a.answer(m, `{}`)
+	},
+	wire.MethodDo: func(a *actor, m wire.Message) bool {
+		a.heard = append(a.heard, string(m.Params))
+		return a.answer(m, applied)
+	},
+	wire.MethodWrite: func(a *actor, m wire.Message) bool {
+		a.heard = append(a.heard, string(m.Params))
+		return a.answer(m, `{"landed":true}`)
+	},
+	wire.MethodDelete: func(a *actor, m wire.Message) bool {
+		return a.say(`{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"not me"}}`, m.ID)
+	},
+	wire.MethodConfess: func(a *actor, m wire.Message) bool {
+		a.heard = append(a.heard, string(m.Params))
+		return a.answer(m, `{"status":"unavailable","denials":[]}`)
 	},
 }
 

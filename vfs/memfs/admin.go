@@ -216,6 +216,9 @@ func (a Admin) Hardlink(p, old string) error {
 
 // Rename moves the entry p to the name to, over whatever is there.
 func (a Admin) Rename(p, to string) error {
+	if !a.Exists(p) {
+		return a.fail("rename", p, syscall.ENOENT)
+	}
 	if err := a.Remove(to); err != nil && !isNotExist(err) {
 		return err
 	}
