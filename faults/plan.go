@@ -246,3 +246,10 @@ func (in Injection) check() error {
 	}
 	return nil
 }
+
+// Order is a plan as a worker is given it.
+type Order struct {
+	Plan  Plan     `json:"plan"`
+	Base  string   `json:"base"`            // Options.Base
+	Watch []string `json:"watch,omitempty"` // Options.Watch
+}

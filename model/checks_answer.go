@@ -1,6 +1,8 @@
 package model
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +16,30 @@ var answerChecks = []Check{
 	{"OC-004", versionReturned},
 	{"OC-008", rootUnspoken},
 	{"PT-001", claimsServed},
+	{"PT-009", receiptTrue},
+}
+
+// receiptTrue: what a receipt says is judged where it is given, and only then.
+func receiptTrue(x *Exchange) (int, []Finding) {
+	for _, f := range x.Wire {
+		if f.Kind == "bad-receipt" {
+			return 1, broke(f.Line+" "+f.Note, "a destination that is absolute and below the root")
+		}
+	}
+	r := x.Out.Receipt
+	if r == nil || x.Out.Status != spec.StatusOK || x.After == nil || len(x.Edits) > 0 {
+		return 0, nil
+	}
+	p, below := worldPath(x.Header, r.Dst)
+	n, there := x.After[p]
+	if r.Dst != "" && (!below || !there || n.Type != spec.TypeFile) {
+		return 1, broke(fmt.Sprintf("receipt for %q", r.Dst), "the absolute name of the file that was placed")
+	}
+	sum := sha256.Sum256(n.Content)
+	if r.Dst != "" && r.SHA256 != "" && r.SHA256 != hex.EncodeToString(sum[:]) {
+		return 1, broke(fmt.Sprintf("receipt with digest %s", r.SHA256), "the digest of the bytes in place")
+	}
+	return 1, nil
 }
 
 func errorIffFailed(x *Exchange) (int, []Finding) {

@@ -17,9 +17,7 @@ var wireRules = []struct {
 	{"PT-004", []string{"unknown-id", "unknown-method"}},
 	{"PT-005", []string{"duplicate-key"}},
 	{"PT-006", []string{"too-deep", "line-too-long"}},
-	{"PT-007", []string{"bad-version", "bad-policy"}},
 	{"PT-008", []string{"bad-outcome"}},
-	{"PT-009", []string{"bad-receipt"}},
 }
 
 // wireChecks hold a subject to the protocol wherever it is spoken to over it.

@@ -105,7 +105,7 @@ func (f Files) window(stages []spec.World, x *Exchange) []Branch {
 		}
 		next := tree{tree{stages[len(stages)-1]}.without(s.path)}.with(s.path, x.Call.Content)
 		for _, st := range []spec.Status{spec.StatusOK, spec.StatusUnknown} {
-			out = append(out, Branch{Status: st, Next: State{next}, Rule: "AT-001"})
+			out = append(out, Branch{Status: st, Next: State{next}, Rule: "AT-001", Spare: spares(stages[i], x)})
 		}
 	}
 	return out

@@ -81,7 +81,6 @@ var Rules = []Rule{
 	{"PT-004", "Answer only what was asked", Must, L0, "tools", Source{"protocol", "rules of the road"}},
 	{"PT-005", "Send no object with two members of one name", Must, L0, "tools", Source{"protocol", "framing"}},
 	{"PT-006", "Keep messages within the agreed size and depth", Must, L0, "tools", Source{"protocol", "framing"}},
-	{"PT-007", "Speak a version that both sides offered, and only known policies", Must, L0, "tools", Source{"protocol", "negotiation"}},
 	{"PT-008", "Use the outcome words and error classes of the protocol", Must, L0, "tools", Source{"protocol", "outcome"}},
-	{"PT-009", "Name destinations in receipts absolutely, below the root", Must, L0, "tools", Source{"protocol", "outcome"}},
+	{"PT-009", "State in receipts what is in place, and where, absolutely and below the root", Must, L0, "tools", Source{"protocol", "outcome"}},
 }

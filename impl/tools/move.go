@@ -39,7 +39,7 @@ func (k *call) move() spec.Outcome {
 		out.Detail = "the destination was written; removing the source: " + out.Detail
 		return out
 	}
-	return spec.Outcome{Status: spec.StatusOK, Version: v}
+	return spec.Outcome{Status: spec.StatusOK, Version: v, Receipt: k.receipt(src.content)}
 }
 
 // source opens what is to be moved: a regular file, in the version that the

@@ -37,15 +37,23 @@ type Steps struct {
 	// Version names the state of a file: which object it is and what it holds.
 	Version func(id vfs.ID, content []byte) string
 
-	// Landed decides, of what was read back after a handler's yes, whether the
-	// bytes are those that were asked for (FB-004).
-	Landed func(want, got []byte) bool
+	// ReadBack decides what a handler's yes is worth: look reads what is in place
+	// and fails unless it is what was asked for (FB-004).
+	ReadBack func(look func() (version string, err error)) (string, error)
 
 	// Protected reports whether a file carries no write bit at all (AT-012).
 	Protected func(vfs.Info) bool
 
-	// Same reports whether an entry is still the one that was seen (AT-011).
+	// Same reports whether an entry is still the one that was seen.
 	Same func(seen, now vfs.Info) bool
+
+	// LastLook is taken just before a file is replaced; look fails if the
+	// destination has changed since the first look (AT-011).
+	LastLook func(look func() error) error
+
+	// Identified reports whether handlers may be told of a destination: one that is
+	// named by a link must exist (FB-027).
+	Identified func(linked, exists bool) bool
 
 	// TempName is publish.Publisher.TempName for a destination.
 	TempName func(name string) string
@@ -54,12 +62,14 @@ type Steps struct {
 // Default returns the reference's steps.
 func Default() Steps {
 	return Steps{
-		Denied:    denied,
-		Version:   version,
-		Landed:    func(want, got []byte) bool { return string(want) == string(got) },
-		Protected: func(i vfs.Info) bool { return i.Mode.Perm()&0o222 == 0 },
-		Same:      same,
-		TempName:  func(string) string { return TempPrefix + rand.Text() + TempSuffix },
+		Denied:     denied,
+		Version:    version,
+		ReadBack:   func(look func() (string, error)) (string, error) { return look() },
+		Protected:  func(i vfs.Info) bool { return i.Mode.Perm()&0o222 == 0 },
+		Same:       same,
+		LastLook:   func(look func() error) error { return look() },
+		Identified: func(linked, exists bool) bool { return !linked || exists },
+		TempName:   func(string) string { return TempPrefix + rand.Text() + TempSuffix },
 	}
 }
 
@@ -128,6 +138,7 @@ type call struct {
 	refusals []Refusal
 	made     []made // directories made for the call, parents first
 	masked   error  // the denial of a directory that was to be made
+	dst      string // where bytes are placed, absolute
 }
 
 // made is a directory that a call made: its path below the root and what it is.

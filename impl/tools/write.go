@@ -1,6 +1,9 @@
 package tools
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 
@@ -16,7 +19,13 @@ func (k *call) write() spec.Outcome {
 		k.undo()
 		return k.failed(err)
 	}
-	return spec.Outcome{Status: spec.StatusOK, Version: v}
+	return spec.Outcome{Status: spec.StatusOK, Version: v, Receipt: k.receipt(k.Content)}
+}
+
+// receipt is for the caller's own books: where the bytes are, and which.
+func (k *call) receipt(content []byte) *spec.Receipt {
+	sum := sha256.Sum256(content)
+	return &spec.Receipt{Dst: k.dst, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(content))}
 }
 
 // bytesTo is what is to be placed, and on what condition.
@@ -41,6 +50,7 @@ func (k *call) place(path string, b bytesTo) (string, error) {
 		return "", err
 	}
 	defer tgt.close()
+	k.dst = k.t.abs(place.Rel)
 	if err := k.expected(place, tgt, b.expect); err != nil {
 		return "", err
 	}
@@ -51,9 +61,9 @@ func (k *call) place(path string, b bytesTo) (string, error) {
 	if !k.deniedStep(err) {
 		return "", err
 	}
-	dst := k.t.abs(place.Rel)
-	if place.Linked && !tgt.exists {
-		dst = "" // a dangling link: where it leads is not proven (FB-027)
+	dst := k.dst
+	if !k.t.Steps.Identified(place.Linked, tgt.exists) {
+		dst = ""
 	}
 	if k.offerWrite(path, dst, err, b) {
 		return k.readBack(place.Rel, b.content)
@@ -71,6 +81,7 @@ func (k *call) placeUnder(path string, b bytesTo, walkErr error) (string, error)
 		return "", blocked(walkErr)
 	}
 	dst, ok := k.t.destination(walkErr)
+	k.dst = dst
 	if ok {
 		// Nothing can be there: a caller that saw something saw it go.
 		if err := k.expected(vfs.Place{}, &target{}, b.expect); err != nil {
@@ -179,7 +190,9 @@ func (k *call) publish(place vfs.Place, tgt *target, b bytesTo) (vfs.ID, error) 
 			return vfs.ID{}, &refused{kind: spec.ErrReadOnlyTarget, text: "the file is read-only"}
 		}
 		r.Replace, r.Like = true, tgt.file
-		r.Check = func() error { return k.unchanged(place, tgt, b.expect) }
+		r.Check = func() error {
+			return k.t.Steps.LastLook(func() error { return k.unchanged(place, tgt, b.expect) })
+		}
 	}
 	id, err := k.t.publisher(place.Name).Put(r)
 	var p *publish.Error
@@ -229,26 +242,29 @@ func (k *call) denial(path, dst string, cause error) spec.Denial {
 // before the bytes are there, or places others, leaves the call unknown and not
 // a success (FB-004).
 func (k *call) readBack(rel string, want []byte) (string, error) {
-	w := &vfs.Walker{Root: k.t.Root, RootPath: k.t.RootPath}
-	v, err := func() (string, error) {
-		place, err := w.Walk(rel, false)
-		if err != nil {
-			return "", err
-		}
-		defer place.Close()
-		s, err := k.load(place)
-		if err != nil {
-			return "", err
-		}
-		defer s.close()
-		if !k.t.Steps.Landed(want, s.content) {
-			return "", errors.New("a handler reported success, but other bytes are in place")
-		}
-		return k.t.Steps.Version(s.info.ID, s.content), nil
-	}()
+	v, err := k.t.Steps.ReadBack(func() (string, error) { return k.inPlace(rel, want) })
 	if err != nil {
 		k.refusals[len(k.refusals)-1].Landed = false
 		return "", &unknown{err}
 	}
 	return v, nil
+}
+
+// inPlace returns the version of the file at rel, which must hold want.
+func (k *call) inPlace(rel string, want []byte) (string, error) {
+	w := &vfs.Walker{Root: k.t.Root, RootPath: k.t.RootPath}
+	place, err := w.Walk(rel, false)
+	if err != nil {
+		return "", err
+	}
+	defer place.Close()
+	s, err := k.load(place)
+	if err != nil {
+		return "", err
+	}
+	defer s.close()
+	if !bytes.Equal(want, s.content) {
+		return "", errors.New("a handler reported success, but other bytes are in place")
+	}
+	return k.t.Steps.Version(s.info.ID, s.content), nil
 }

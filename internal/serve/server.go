@@ -316,13 +316,31 @@ func (s *server) handler(b wire.BrokerID) (sut.Handler, error) {
 	return h, nil
 }
 
-func (s *server) ask(ctx context.Context, method string, params any) (bool, error) {
-	response, err := s.rpc.Callback(ctx, method, params)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", method, err)
+// ask asks the runner's handler, and stops waiting when ctx ends.
+//
+// The request itself lasts as long as the conversation: were it to end with
+// ctx, the library would forget it and answer the runner's late answer with an
+// error, which the runner never asked for.
+func (s *server) ask(ctx context.Context, method string, params any) (landed bool, err error) {
+	type reply struct {
+		response *jrpc2.Response
+		err      error
 	}
+	replied := make(chan reply, 1)
+	go func() {
+		response, err := s.rpc.Callback(s.ctx, method, params)
+		replied <- reply{response, err}
+	}()
 	var answer wire.Landed
-	if err := wire.Decode(json.RawMessage(response.ResultString()), &answer); err != nil {
+	select {
+	case r := <-replied:
+		if err = r.err; err == nil {
+			err = wire.Decode(json.RawMessage(r.response.ResultString()), &answer)
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
 		return false, fmt.Errorf("%s: %w", method, err)
 	}
 	return answer.Landed, nil

@@ -68,7 +68,7 @@ func FromCall(c spec.Call, carry Carrier) (Call, error) {
 	}
 	if len(c.Args) > 0 {
 		if f := checkJSON(c.Args, argsDepth); f != nil {
-			return Call{}, fmt.Errorf("args: %v: %w", f, ErrUnspeakable)
+			return Call{}, fmt.Errorf("args: %w: %w", f, ErrUnspeakable)
 		}
 		if name, _ := duplicate(c.Args); name != "" {
 			return Call{}, fmt.Errorf("args hold %q twice: %w", name, ErrUnspeakable)

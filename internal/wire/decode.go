@@ -44,7 +44,7 @@ func decode(raw json.RawMessage, v reflect.Value, at string) error {
 		}
 		return where(at, own.UnmarshalText([]byte(text)))
 	}
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // the default is for the numbers; no message has other types
 	case reflect.Struct:
 		members, err := object(raw, at)
 		if err != nil {

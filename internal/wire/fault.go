@@ -49,8 +49,8 @@ func Faultf(k Kind, format string, args ...any) *Fault {
 	return &Fault{Kind: k, Note: fmt.Sprintf(format, args...)}
 }
 
-// shown is how much of a faulty line a report shows. // bytes
-const shown = 200
+// shown is how much of a faulty line a report shows.
+const shown = 200 // bytes
 
 // Escape returns the first 200 bytes of line in printable ASCII. What a child
 // prints ends up on terminals and in web pages: nothing of it may act there.

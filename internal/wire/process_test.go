@@ -4,6 +4,7 @@ package wire
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -39,7 +40,7 @@ var children = map[string]func(){
 		child := again("hang")
 		child.Stdout = os.Stdout
 		_ = child.Start()
-		fmt.Println("started")
+		fmt.Fprintln(os.Stdout, "started")
 		hang()
 	},
 	"orphan": func() { // leaves a grandchild that has left the group
@@ -47,13 +48,13 @@ var children = map[string]func(){
 		child.Stdout = os.Stdout
 		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		_ = child.Start()
-		fmt.Println(child.Process.Pid)
+		fmt.Fprintln(os.Stdout, child.Process.Pid)
 	},
 	"talk": func() { // says something on both streams, the diagnostic first
 		lines := bufio.NewScanner(os.Stdin)
 		for lines.Scan() {
 			fmt.Fprintln(os.Stderr, "about", lines.Text())
-			fmt.Println("answer", lines.Text())
+			fmt.Fprintln(os.Stdout, "answer", lines.Text())
 		}
 	},
 	"runner": func() { // owns a child and is about to be killed
@@ -62,7 +63,7 @@ var children = map[string]func(){
 			cmd.ExtraFiles = []*os.File{os.NewFile(3, "witness")}
 			return nil
 		}, io.Discard)
-		fmt.Println("started", err)
+		fmt.Fprintln(os.Stdout, "started", err)
 		hang()
 	},
 }
@@ -71,9 +72,9 @@ var children = map[string]func(){
 func hang() { <-make(chan struct{}) }
 
 func again(mode string) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe")
+	cmd := exec.CommandContext(context.Background(), "/proc/self/exe")
 	if runtime.GOOS != "linux" {
-		cmd = exec.Command(os.Args[0])
+		cmd = exec.CommandContext(context.Background(), os.Args[0])
 	}
 	cmd.Env = append(os.Environ(), childEnv+"="+mode, "GORACE=atexit_sleep_ms=0")
 	return cmd

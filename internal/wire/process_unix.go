@@ -29,8 +29,8 @@ type errStream struct {
 }
 
 // maxDrain is more than a pipe holds unless its owner enlarged it. A child that
-// floods its standard error must not keep anybody reading. // bytes
-const maxDrain = 1 << 20
+// floods its standard error must not keep anybody reading.
+const maxDrain = 1 << 20 // bytes
 
 // pump reads until the end.
 func (s *errStream) pump() {

@@ -131,7 +131,7 @@ var messages = []message{
 	of(MethodConfess, "params", func(t *rapid.T) Confess {
 		id := genSession.Draw(t, "session")
 		return rapid.SampledFrom([]Confess{
-			{Session: &id}, {Log: []byte(genContent.Draw(t, "log"))}, {Events: []json.RawMessage{genJSON.Draw(t, "event")}}, {Events: []json.RawMessage{}},
+			{Session: &id}, {Log: genContent.Draw(t, "log")}, {Events: []json.RawMessage{genJSON.Draw(t, "event")}}, {Events: []json.RawMessage{}},
 		}).Filter(func(c Confess) bool { return c.Session != nil || c.Log != nil || c.Events != nil }).Draw(t, "confess")
 	}),
 	of(MethodConfess, "result", func(t *rapid.T) Confession { return FromConfession(genConfession.Draw(t, "confession")) }),

@@ -27,8 +27,8 @@ import (
 // ErrClosed is wrapped by what is asked of a closed Driver or Session.
 var ErrClosed = errors.New("closed")
 
-// maxTail is how much of standard error is kept. // bytes
-const maxTail = 64 << 10
+// maxTail is how much of standard error is kept.
+const maxTail = 64 << 10 // bytes
 
 // Options say how a subject is run.
 type Options struct {

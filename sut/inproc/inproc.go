@@ -41,7 +41,10 @@ type Variant struct {
 	Logger   *slog.Logger // of the registry
 	Log      func(host.Logger) host.Logger
 	Do       func(next Do, env sut.Env) Do
-	Info     func(*sut.Info)
+
+	// Each returns the parts of one session, where they have a state of their own;
+	// the others are ignored then.
+	Each func() Variant
 }
 
 // Driver is the reference, or a variant of it. The zero Driver is ready to use.
@@ -60,9 +63,6 @@ func (d *Driver) Info(context.Context) (sut.Info, error) {
 	info := Reference()
 	if d.Variant.Name != "" {
 		info.Name = d.Variant.Name
-	}
-	if d.Variant.Info != nil {
-		d.Variant.Info(&info)
 	}
 	return info, nil
 }
@@ -99,6 +99,9 @@ func (d *Driver) Open(ctx context.Context, env sut.Env) (sut.Session, error) {
 		policies[name] = value
 	}
 	v := d.Variant
+	if v.Each != nil {
+		v = v.Each()
+	}
 	fsys := env.FS
 	if v.FS != nil {
 		fsys = v.FS(fsys, env.Root)
@@ -109,7 +112,7 @@ func (d *Driver) Open(ctx context.Context, env sut.Env) (sut.Session, error) {
 	}
 	t := &tools.Tools{
 		Root: root, RootPath: env.Root, Caps: fsys.Caps(), Follow: policies[spec.PolicyLinks] == spec.LinksFollow,
-		Seam: d.seam(env), Steps: tools.Default(),
+		Seam: (&v).seam(env), Steps: tools.Default(),
 	}
 	cfg := host.Config{Root: root, Tools: t, Now: time.Now, NewID: randomID, WrapLog: v.Log}
 	if !d.Live {
@@ -143,8 +146,7 @@ func randomID() string {
 	return fmt.Sprintf("%x", b)
 }
 
-func (d *Driver) seam(env sut.Env) tools.Seam {
-	v := d.Variant
+func (v *Variant) seam(env sut.Env) tools.Seam {
 	logger := v.Logger
 	if logger == nil {
 		logger = slog.New(&diagHandler{diag: env.Diag})

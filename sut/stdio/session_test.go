@@ -68,13 +68,13 @@ func closed(t *testing.T, what ...io.Closer) {
 }
 
 // bubble runs one script in a bubble, with one session of it.
-func bubble(t *testing.T, name string, run func(*testing.T, *Session, *witness)) {
+func bubble(t *testing.T, name string, run func(*Session, *witness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var w witness
+		w := witness{t: t}
 		d := asFunction(name, Options{})
 		s := open(t, d, w.env("/r"))
-		run(t, s, &w)
+		run(s, &w)
 		closed(t, s, d)
 	})
 }
@@ -91,11 +91,11 @@ func TestDiagnostics(t *testing.T) {
 		{"unknown class", nil}, // a fault is no diagnostic
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, tc.name, func(t *testing.T, s *Session, w *witness) {
-				do(t, s, 1)
-				do(t, s, 2) // what came late, came before this answer
+			bubble(t, tc.name, func(s *Session, w *witness) {
+				do(w.t, s, 1)
+				do(w.t, s, 2) // what came late, came before this answer
 				if diff := cmp.Diff(tc.want, w.diags); diff != "" {
-					t.Errorf("diagnostics (-want +got):\n%s", diff)
+					w.t.Errorf("diagnostics (-want +got):\n%s", diff)
 				}
 			})
 		})
@@ -103,10 +103,10 @@ func TestDiagnostics(t *testing.T) {
 }
 
 func TestDiagnosticsHaveAnEnd(t *testing.T) {
-	bubble(t, "complains without end", func(t *testing.T, s *Session, w *witness) {
-		do(t, s, 1)
+	bubble(t, "complains without end", func(s *Session, w *witness) {
+		do(w.t, s, 1)
 		if diff := cmp.Diff("ERROR more diagnostics were left out map[]", w.diags[len(w.diags)-1]); diff != "" || len(w.diags) != maxDiags+1 {
-			t.Errorf("%d diagnostics, the last (-want +got):\n%s", len(w.diags), diff)
+			w.t.Errorf("%d diagnostics, the last (-want +got):\n%s", len(w.diags), diff)
 		}
 	})
 }
@@ -121,9 +121,9 @@ func TestHandlers(t *testing.T) {
 		{"file of its choice", `{"code":-32602,"message":"bad-params: content_file: want a file that the runner handed out"}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, tc.name, func(t *testing.T, s *Session, w *witness) {
-				if diff := cmp.Diff(tc.child, do(t, s, 1).Detail); diff != "" {
-					t.Errorf("what the child was answered (-want +got):\n%s", diff)
+			bubble(t, tc.name, func(s *Session, w *witness) {
+				if diff := cmp.Diff(tc.child, do(w.t, s, 1).Detail); diff != "" {
+					w.t.Errorf("what the child was answered (-want +got):\n%s", diff)
 				}
 				if tc.name != "handler that lands" {
 					return
@@ -133,7 +133,7 @@ func TestHandlers(t *testing.T) {
 					Content: spec.Content("A"), Exclusive: true,
 				}}
 				if diff := cmp.Diff(want, w.writes); diff != "" {
-					t.Errorf("requests (-want +got):\n%s", diff)
+					w.t.Errorf("requests (-want +got):\n%s", diff)
 				}
 			})
 		})
@@ -160,25 +160,25 @@ func TestAnswerBeforeTheEnd(t *testing.T) {
 
 // A child that says it is somebody else after a crash is not believed.
 func TestAnotherIdentity(t *testing.T) {
-	bubble(t, "changes its name", func(t *testing.T, s *Session, w *witness) {
+	bubble(t, "changes its name", func(s *Session, w *witness) {
 		for id := range spec.CallID(2) {
-			if o := do(t, s, id+1); o.Status != unknown {
-				t.Errorf("call %d: %v, want unknown", id+1, o.Status)
+			if o := do(w.t, s, id+1); o.Status != unknown {
+				w.t.Errorf("call %d: %v, want unknown", id+1, o.Status)
 			}
 		}
 		if diff := cmp.Diff(faults(wire.BadOutcome), w.faults); diff != "" {
-			t.Errorf("faults (-want +got):\n%s", diff)
+			w.t.Errorf("faults (-want +got):\n%s", diff)
 		}
 	})
 }
 
 func TestLogAndConfessionRefused(t *testing.T) {
-	bubble(t, "refuses log and confession", func(t *testing.T, s *Session, w *witness) {
-		if entries, exposed, err := s.Log(t.Context(), "s1"); entries != nil || exposed || err != nil {
-			t.Errorf("log: %v, %v, %v", entries, exposed, err)
+	bubble(t, "refuses log and confession", func(s *Session, w *witness) {
+		if entries, exposed, err := s.Log(w.t.Context(), "s1"); entries != nil || exposed || err != nil {
+			w.t.Errorf("log: %v, %v, %v", entries, exposed, err)
 		}
-		if c, has, err := s.Confession(t.Context(), "s1"); has || err != nil {
-			t.Errorf("confession: %v, %v, %v", c, has, err)
+		if c, has, err := s.Confession(w.t.Context(), "s1"); has || err != nil {
+			w.t.Errorf("confession: %v, %v, %v", c, has, err)
 		}
 		want := []string{
 			"WARN the child answered with an error map[code:-32603 message:no Log method:log]",
@@ -186,10 +186,10 @@ func TestLogAndConfessionRefused(t *testing.T) {
 			"ERROR the child did not give what it claims to have map[method:confess]",
 		}
 		if diff := cmp.Diff(want, w.diags); diff != "" {
-			t.Errorf("diagnostics (-want +got):\n%s", diff)
+			w.t.Errorf("diagnostics (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(faults(wire.BadOutcome), w.faults); diff != "" {
-			t.Errorf("faults (-want +got):\n%s", diff)
+			w.t.Errorf("faults (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -455,32 +455,32 @@ func TestChosenPoliciesReachTheCommandLine(t *testing.T) {
 }
 
 func TestMisuse(t *testing.T) {
-	bubble(t, "good", func(t *testing.T, s *Session, _ *witness) {
-		ctx, cancel := context.WithCancel(t.Context())
+	bubble(t, "good", func(s *Session, w *witness) {
+		ctx, cancel := context.WithCancel(w.t.Context())
 		cancel()
 		o, err := s.Do(ctx, spec.Call{ID: 3, Kind: spec.CallRead})
 		if diff := cmp.Diff(spec.Outcome{Call: 3}, o); err != nil || diff != "" {
-			t.Errorf("ended context: %v (-want +got):\n%s", err, diff)
+			w.t.Errorf("ended context: %v (-want +got):\n%s", err, diff)
 		}
-		if _, err := s.Do(t.Context(), spec.Call{ID: 4, Kind: spec.CallRead, Path: "a\xff"}); !errors.Is(err, wire.ErrUnspeakable) {
-			t.Errorf("a path that is not UTF-8: %v", err)
+		if _, err := s.Do(w.t.Context(), spec.Call{ID: 4, Kind: spec.CallRead, Path: "a\xff"}); !errors.Is(err, wire.ErrUnspeakable) {
+			w.t.Errorf("a path that is not UTF-8: %v", err)
 		}
-		if _, err := s.Do(t.Context(), spec.Call{ID: 5, Kind: spec.CallRead, Path: strings.Repeat("a", wire.MaxLine)}); !errors.Is(err, wire.ErrUnspeakable) {
-			t.Errorf("a path longer than a line: %v", err)
+		if _, err := s.Do(w.t.Context(), spec.Call{ID: 5, Kind: spec.CallRead, Path: strings.Repeat("a", wire.MaxLine)}); !errors.Is(err, wire.ErrUnspeakable) {
+			w.t.Errorf("a path longer than a line: %v", err)
 		}
-		if o := do(t, s, 6); o.Status != ok {
-			t.Errorf("the next call: %v", o.Status)
+		if o := do(w.t, s, 6); o.Status != ok {
+			w.t.Errorf("the next call: %v", o.Status)
 		}
-		if err := s.Quiesce(t.Context()); err != nil {
-			t.Error(err)
+		if err := s.Quiesce(w.t.Context()); err != nil {
+			w.t.Error(err)
 		}
-		closed(t, s)
-		if o, err := s.Do(t.Context(), spec.Call{ID: 7}); !errors.Is(err, ErrClosed) || o.Call != 0 {
-			t.Errorf("a closed session: %v, %v", o, err)
+		closed(w.t, s)
+		if o, err := s.Do(w.t.Context(), spec.Call{ID: 7}); !errors.Is(err, ErrClosed) || o.Call != 0 {
+			w.t.Errorf("a closed session: %v, %v", o, err)
 		}
-		closed(t, s.d)
-		if _, err := s.d.Open(t.Context(), sut.Env{Root: "/r"}); !errors.Is(err, ErrClosed) {
-			t.Errorf("a closed driver: %v", err)
+		closed(w.t, s.d)
+		if _, err := s.d.Open(w.t.Context(), sut.Env{Root: "/r"}); !errors.Is(err, ErrClosed) {
+			w.t.Errorf("a closed driver: %v", err)
 		}
 	})
 }
@@ -488,22 +488,22 @@ func TestMisuse(t *testing.T) {
 // A child that takes nothing in any more holds up nobody: its queue fills, it
 // counts as gone, and the next call goes to another.
 func TestQueueFills(t *testing.T) {
-	bubble(t, "stops reading", func(t *testing.T, s *Session, w *witness) {
+	bubble(t, "stops reading", func(s *Session, w *witness) {
 		path := strings.Repeat("p", 4<<20)
 		for id := range spec.CallID(12) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
 			o, err := s.Do(ctx, spec.Call{ID: id + 1, Kind: spec.CallRead, Path: path})
 			cancel()
 			if err != nil || o.Status != unknown && o.Status != ok {
-				t.Errorf("call %d: %v, %v", id+1, o.Status, err)
+				w.t.Errorf("call %d: %v, %v", id+1, o.Status, err)
 			}
 		}
 		want := []string{`ERROR the child ended map[state:returned]`}
 		if diff := cmp.Diff(want, w.diags); diff != "" {
-			t.Errorf("diagnostics (-want +got):\n%s", diff)
+			w.t.Errorf("diagnostics (-want +got):\n%s", diff)
 		}
-		if o := do(t, s, 13); o.Status != ok {
-			t.Errorf("the call after it: %v, want ok", o.Status)
+		if o := do(w.t, s, 13); o.Status != ok {
+			w.t.Errorf("the call after it: %v, want ok", o.Status)
 		}
 	})
 }

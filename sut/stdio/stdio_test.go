@@ -8,11 +8,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,22 +39,10 @@ func asFunction(name string, opt Options) *Driver {
 	}, opt)
 }
 
-// asProcess returns a Driver of the test binary playing a script. Its processes
-// are added to born.
-func asProcess(name string, opt Options, born *[]*exec.Cmd) (*Driver, func(*exec.Cmd) error) {
-	opt.Command = Argv("/proc/self/exe")
-	var mu sync.Mutex
-	return New(opt), func(cmd *exec.Cmd) error {
-		cmd.Env = append(os.Environ(), hostileEnv+"="+name, "GORACE=atexit_sleep_ms=0")
-		mu.Lock()
-		defer mu.Unlock()
-		*born = append(*born, cmd)
-		return nil
-	}
-}
-
 // witness records what a session tells its Env.
 type witness struct {
+	t *testing.T // of the bubble that the session lives in
+
 	mu     sync.Mutex
 	faults []string
 	diags  []string
@@ -221,38 +207,6 @@ func TestHostileFunctions(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestHostileProcesses(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the test binary runs itself through /proc/self/exe")
-	}
-	for _, p := range plays {
-		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
-			var born []*exec.Cmd
-			d, wrap := asProcess(p.name, Options{Grace: 500 * time.Millisecond}, &born)
-			deadline := 20 * time.Second
-			if p.want[0] == unknown {
-				deadline = time.Second // some of them never answer in time, and the others sooner
-			}
-			p.perform(t, d, wrap, deadline)
-			gone(t, born)
-		})
-	}
-}
-
-// gone checks that no process of born is left, not even as a zombie.
-func gone(t *testing.T, born []*exec.Cmd) {
-	t.Helper()
-	for _, cmd := range born {
-		if cmd.Process == nil {
-			continue
-		}
-		if err := syscall.Kill(cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
-			t.Errorf("process %d is left: %v", cmd.Process.Pid, err)
-		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,8 +65,10 @@ type contract struct {
 	info    sut.Info
 
 	name string
-	errs []error
 	call spec.CallID
+
+	mu   sync.Mutex
+	errs []error
 }
 
 func (t *contract) check(name string, run func()) {
@@ -74,6 +77,8 @@ func (t *contract) check(name string, run func()) {
 }
 
 func (t *contract) errorf(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.errs = append(t.errs, fmt.Errorf(t.name+": "+format, args...))
 }
 

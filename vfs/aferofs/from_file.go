@@ -178,7 +178,10 @@ func (f *fromFile) Close() error {
 			return err
 		}
 		info, err := f.base.Stat(name)
-		if err == nil && !info.ModTime().Equal(f.mtime) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile: no time is left to take back
+			return nil
+		case err == nil && !info.ModTime().Equal(f.mtime):
 			err = f.base.Chtimes(name, f.mtime, f.mtime)
 		}
 		return err

@@ -70,7 +70,7 @@ var asNobody = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody,
 // ownedBy makes an empty directory below base that uid owns and can reach.
 func ownedBy(t *testing.T, base string, uid int) string {
 	t.Helper()
-	top, err := os.MkdirTemp(base, "osfs-test-")
+	top, err := os.MkdirTemp(base, "osfs-test-") //nolint:usetesting // t.TempDir lies below a folder of mode 0700
 	if err != nil {
 		t.Fatal(err)
 	}

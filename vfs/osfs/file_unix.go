@@ -31,16 +31,14 @@ func openFlags(flag vfs.Flag) (int, error) {
 		// the write that it was meant to ask about.
 		return unix.O_WRONLY | unix.O_NONBLOCK, nil
 	}
-	var flags int
-	switch flag & (vfs.WriteOnly | vfs.ReadWrite) {
-	case 0:
-		flags = unix.O_RDONLY
-	case vfs.WriteOnly:
-		flags = unix.O_WRONLY
-	case vfs.ReadWrite:
-		flags = unix.O_RDWR
-	default:
+	flags := unix.O_RDONLY
+	switch write, both := flag&vfs.WriteOnly != 0, flag&vfs.ReadWrite != 0; {
+	case write && both:
 		return 0, unix.EINVAL
+	case write:
+		flags = unix.O_WRONLY
+	case both:
+		flags = unix.O_RDWR
 	}
 	for _, f := range []struct {
 		port vfs.Flag

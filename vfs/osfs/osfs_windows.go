@@ -119,16 +119,14 @@ func openFlags(flag vfs.Flag) (int, error) {
 	if flag&vfs.Probe != 0 {
 		return os.O_WRONLY, nil
 	}
-	var flags int
-	switch flag & (vfs.WriteOnly | vfs.ReadWrite) {
-	case 0:
-		flags = os.O_RDONLY
-	case vfs.WriteOnly:
-		flags = os.O_WRONLY
-	case vfs.ReadWrite:
-		flags = os.O_RDWR
-	default:
+	flags := os.O_RDONLY
+	switch write, both := flag&vfs.WriteOnly != 0, flag&vfs.ReadWrite != 0; {
+	case write && both:
 		return 0, syscall.EINVAL
+	case write:
+		flags = os.O_WRONLY
+	case both:
+		flags = os.O_RDWR
 	}
 	for _, f := range []struct {
 		port vfs.Flag
@@ -292,7 +290,7 @@ var _ vfs.File = (*file)(nil)
 
 func (f *file) Read(p []byte) (int, error) {
 	n, err := f.File.Read(p)
-	if err == io.EOF { //nolint:errorlint // an os.File gives it bare, and io.Reader wants it bare
+	if err == io.EOF {
 		return n, err
 	}
 	return n, pathError("read", f.name, portable(err))

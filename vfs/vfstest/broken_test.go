@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -495,7 +497,9 @@ func TestBrokenIsReported(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := sound()
 			tt.spoil(b)
-			err := vfstest.TestFS(&wrapFS{in: host, b: b}, t.TempDir())
+			dir := t.TempDir()
+			err := vfstest.TestFS(&wrapFS{in: host, b: b}, dir)
+			unlock(t, dir)
 			if err == nil {
 				t.Fatalf("TestFS is content, want a report with %q", tt.want)
 			}
@@ -508,6 +512,21 @@ func TestBrokenIsReported(t *testing.T) {
 		if !broke[op] {
 			t.Errorf("no wrapper breaks %s", op)
 		}
+	}
+}
+
+// unlock makes what a broken subject left behind removable: among it may be
+// directories that are closed to their owner.
+func unlock(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = os.Chmod(path, 0o700)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

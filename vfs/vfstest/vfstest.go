@@ -211,7 +211,7 @@ func readAll(f vfs.File) (string, error) {
 			return text.String(), err
 		}
 	}
-	return text.String(), errors.New("Read does not end")
+	return text.String(), errors.New("read does not end")
 }
 
 // holds records that the file name in d has not the given text.

@@ -48,17 +48,21 @@ type behaviour struct {
 	closeFile func(in vfs.File) error
 }
 
-// sound passes everything on.
+// sound passes everything on, except that a sync only looks whether the handle
+// is open: to flush the machine's disk for each broken subject takes long and
+// shows nothing.
 func sound() *behaviour {
+	flushDir := func(d vfs.Dir) error { _, err := d.Stat(); return err }
+	flushFile := func(f vfs.File) error { _, err := f.Stat(); return err }
 	return &behaviour{
-		openRoot: vfs.FS.OpenRoot, syncFS: vfs.FS.SyncFS,
+		openRoot: vfs.FS.OpenRoot, syncFS: func(_ vfs.FS, d vfs.Dir) error { return flushDir(d) },
 		openDir: vfs.Dir.OpenDir, openFile: vfs.Dir.OpenFile, mkdir: vfs.Dir.Mkdir, lstat: vfs.Dir.Lstat,
 		statDir: vfs.Dir.Stat, readDir: vfs.Dir.ReadDir, readlink: vfs.Dir.Readlink, symlink: vfs.Dir.Symlink,
 		link: vfs.Dir.Link, rename: vfs.Dir.Rename, publish: vfs.Dir.Publish, remove: vfs.Dir.Remove,
-		rmdir: vfs.Dir.Rmdir, syncDir: vfs.Dir.Sync, closeDir: vfs.Dir.Close,
+		rmdir: vfs.Dir.Rmdir, syncDir: flushDir, closeDir: vfs.Dir.Close,
 		read: vfs.File.Read, write: vfs.File.Write, seek: vfs.File.Seek, stat: vfs.File.Stat,
-		truncate: vfs.File.Truncate, chmod: vfs.File.Chmod, chown: vfs.File.Chown, sync: vfs.File.Sync,
-		datasync: vfs.File.Datasync, syncRange: vfs.File.SyncRange, xattr: vfs.File.Xattr,
+		truncate: vfs.File.Truncate, chmod: vfs.File.Chmod, chown: vfs.File.Chown, sync: flushFile,
+		datasync: flushFile, syncRange: vfs.File.SyncRange, xattr: vfs.File.Xattr,
 		setXattr: vfs.File.SetXattr, xattrs: vfs.File.Xattrs, closeFile: vfs.File.Close,
 	}
 }

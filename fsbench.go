@@ -1,0 +1,177 @@
+// Package fsbench decides whether an agent's file tools can be trusted: it runs
+// them in a sandbox under denials, faults, races and crashes, records what
+// happens, and holds the record against an executable model of the contract.
+//
+// The work is a pipeline of four values, each plain data that can be saved and
+// fed to the next stage on its own:
+//
+//	scenarios.Scenario -> runner.Run -> []model.Finding -> reports.Report
+//	     gen               run            judge              report
+package fsbench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/fsbench/fsbench/explore"
+	"github.com/fsbench/fsbench/model"
+	"github.com/fsbench/fsbench/reports"
+	"github.com/fsbench/fsbench/runner"
+	"github.com/fsbench/fsbench/sandbox"
+	"github.com/fsbench/fsbench/sandbox/mem"
+	"github.com/fsbench/fsbench/scenarios"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/sut"
+)
+
+// Version of fsbench. A seed means nothing without it.
+const Version = "0.1.0"
+
+// Arena is a kind of sandbox and the driver that reaches a subject in it.
+type Arena struct {
+	Driver sut.Driver
+	Box    func() (sandbox.Sandbox, error)
+
+	// Wire drives the same subject over the protocol, for scenarios about it; nil
+	// where Driver already does, or nothing can.
+	Wire sut.Driver
+}
+
+// Memory returns the arena in this process's memory.
+func Memory(d sut.Driver) Arena {
+	return Arena{Driver: d, Box: func() (sandbox.Sandbox, error) { return mem.New(), nil }}
+}
+
+// Judge runs one scenario in an arena and judges the record.
+func Judge(ctx context.Context, a Arena, s scenarios.Scenario) reports.Judged {
+	box, err := a.Box()
+	if err != nil {
+		return reports.Judged{Run: runner.Run{Scenario: s}, Err: fmt.Errorf("make sandbox: %w", err)}
+	}
+	d := a.Driver
+	if a.Wire != nil && needsWire(s) {
+		d = a.Wire
+	}
+	run, err := runner.Execute(ctx, d, box, s)
+	j := reports.Judged{Run: run, Err: err}
+	if err == nil && run.Skip == "" {
+		j.Verdict = model.Judge(model.Files{}, run.Events)
+	}
+	return j
+}
+
+func needsWire(s scenarios.Scenario) bool {
+	for _, need := range s.Needs {
+		if need == scenarios.NeedWire {
+			return true
+		}
+	}
+	return false
+}
+
+// Task is one scenario in one arena.
+type Task struct {
+	Arena    Arena
+	Scenario scenarios.Scenario
+}
+
+// JudgeAll judges tasks on all processors and hands the results to done one at a
+// time, in the order of the tasks, however they finish. It stops early when ctx
+// ends.
+func JudgeAll(ctx context.Context, n int, task func(i int) Task, done func(i int, j reports.Judged)) error {
+	results := make([]chan reports.Judged, n)
+	for i := range results {
+		results[i] = make(chan reports.Judged, 1)
+	}
+	window := make(chan struct{}, 64*runtime.GOMAXPROCS(0)) // results held back for their turn
+	next := make(chan int)
+	go func() {
+		defer close(next)
+		for i := range n {
+			select {
+			case window <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			next <- i
+		}
+	}()
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := range next {
+				t := task(i)
+				results[i] <- Judge(ctx, t.Arena, t.Scenario)
+			}
+		})
+	}
+	defer workers.Wait()
+	for i := range n {
+		select {
+		case j := <-results[i]:
+			<-window
+			done(i, j)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Check runs one scenario against d in memory through the whole pipeline.
+func Check(ctx context.Context, d sut.Driver, s scenarios.Scenario, w []reports.Waiver) (*reports.Report, error) {
+	info, err := d.Info(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("identify subject: %w", err)
+	}
+	b := reports.NewBuilder(reports.Options{
+		Suite: Version, Subject: reports.Subject{Name: info.Name, Version: info.Version}, Rules: spec.Rules, Waivers: w,
+	})
+	b.Add(Judge(ctx, Memory(d), s))
+	return b.Report()
+}
+
+// Shrink makes s smaller while it breaks rule in a, and returns what it found.
+func Shrink(ctx context.Context, a Arena, s scenarios.Scenario, rule spec.RuleID, budget int) (scenarios.Scenario, int) {
+	return explore.Shrink(s, budget, func(c scenarios.Scenario) bool {
+		return ctx.Err() == nil && breaks(Judge(ctx, a, c), rule)
+	})
+}
+
+func breaks(j reports.Judged, rule spec.RuleID) bool {
+	for _, f := range j.Verdict.Findings {
+		if f.Rule == rule {
+			return true
+		}
+	}
+	return false
+}
+
+// Test is the entry point for Go authors: it generates scenarios, fails t on the
+// first broken rule, and shrinks the scenario that broke it. The rule is held
+// fixed while shrinking, so that a failure of one rule does not turn into a
+// smaller failure of another.
+func Test(t *testing.T, d sut.Driver, p scenarios.Profile) {
+	t.Helper()
+	var pinned spec.RuleID
+	rapid.Check(t, func(rt *rapid.T) {
+		j := Judge(t.Context(), Memory(d), p.Gen().Draw(rt, "scenario"))
+		if j.Err != nil {
+			rt.Fatalf("the bench broke: %v", j.Err)
+		}
+		for _, f := range j.Verdict.Findings {
+			if pinned == "" {
+				pinned = f.Rule
+			}
+			if f.Rule == pinned {
+				rt.Fatalf("%s broken by call %d\n got %s\nwant %s", f.Rule, f.Call, f.Got, strings.Join(f.Want, "\n  or "))
+			}
+		}
+	})
+}
