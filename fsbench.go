@@ -11,6 +11,7 @@ package fsbench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -122,6 +123,35 @@ func JudgeAll(ctx context.Context, n int, task func(i int) Task, done func(i int
 		}
 	}
 	return nil
+}
+
+// Survey judges scenarios in an arena and returns, for every rule that its subject
+// breaks, the first scenario that shows it. It stops early once enough of them are
+// known; enough may be nil.
+func Survey(ctx context.Context, a Arena, ss []scenarios.Scenario, enough func(map[spec.RuleID]string) bool) (map[spec.RuleID]string, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	broken := map[spec.RuleID]string{}
+	var bench error
+	done := false
+	err := JudgeAll(ctx, len(ss), func(i int) Task { return Task{a, ss[i]} }, func(i int, j reports.Judged) {
+		if j.Err != nil && bench == nil && !done {
+			bench = fmt.Errorf("scenario %s: %w", ss[i].Name, j.Err)
+		}
+		for _, f := range j.Verdict.Findings {
+			if _, known := broken[f.Rule]; !known {
+				broken[f.Rule] = ss[i].Name
+			}
+		}
+		if !done && enough != nil && enough(broken) {
+			done = true
+			cancel()
+		}
+	})
+	if done {
+		return broken, nil
+	}
+	return broken, errors.Join(err, bench)
 }
 
 // Check runs one scenario against d in memory through the whole pipeline.

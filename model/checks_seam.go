@@ -18,6 +18,7 @@ var seamChecks = []Check{
 	{"FB-007", noWriteAtDeleteHandlers},
 	{"FB-008", failureIsSkipped},
 	{"FB-009", failureIsLogged},
+	{"FB-011", maskedReachesHandlers},
 	{"FB-012", missingIsNotDiverted},
 	{"FB-018", noDirectories},
 	{"FB-021", refusalIsPassedOver},
@@ -97,14 +98,20 @@ func onlyDenialsReachHandlers(x *Exchange) (int, []Finding) {
 
 // everyDenialReachesHandlers: a call that answers with a denial, at a seam that
 // has handlers and for a destination that can be named, must have asked them.
-func everyDenialReachesHandlers(x *Exchange) (int, []Finding) {
+func everyDenialReachesHandlers(x *Exchange) (int, []Finding) { return unasked(x, false) }
+
+// maskedReachesHandlers is the same for the denial of a parent that was to be made,
+// which shows as a missing one.
+func maskedReachesHandlers(x *Exchange) (int, []Finding) { return unasked(x, true) }
+
+func unasked(x *Exchange, masked bool) (int, []Finding) {
 	write, remove := aims(x.Call)
 	for _, seam := range []spec.Seam{spec.SeamWrite, spec.SeamDelete} {
 		path := map[spec.Seam]string{spec.SeamWrite: write, spec.SeamDelete: remove}[seam]
 		if path == "" || len(handlersOf(x, seam)) == 0 || x.Out.Status != spec.StatusFailed || len(x.Edits) > 0 || x.Crashed {
 			continue
 		}
-		if !answersDenial(x, seam) || !offerable(x, seam, path) || !halfway(x, seam) {
+		if masked != (x.Out.Err == spec.ErrNotFound) || !answersDenial(x, seam) || !offerable(x, seam, path) || !halfway(x, seam) {
 			continue
 		}
 		if asked, _ := consulted(x, seam); !asked {

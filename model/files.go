@@ -236,10 +236,9 @@ func denial(k spec.ErrKind) bool {
 func spares(w spec.World, x *Exchange) []string {
 	var out []string
 	for _, p := range []string{x.Call.Path, x.Call.To} {
-		if s := resolve(w, x.Header, p, true); s.no == nil {
-			out = append(out, s.missing...)
-			out = append(out, s.detour...)
-		}
+		s := resolve(w, x.Header, p, true)
+		out = append(out, s.missing...)
+		out = append(out, s.detour...)
 	}
 	return out
 }
@@ -340,10 +339,12 @@ func (f Files) write(w spec.World, x *Exchange) []Branch {
 	if asked, _ := consulted(x, spec.SeamWrite); s.no != nil && s.no.rule == "PR-008" && asked {
 		return faulty(unseenWrite(w, x, s), brokered(w, x, spec.SeamWrite), x, nil)
 	}
-	if s.no != nil {
-		return faulty([]Branch{refusing(w, s.no.rule, s.no.kinds...)}, w, x, nil)
-	}
 	spare := mayLeave(x, s)
+	if s.no != nil {
+		b := refusing(w, s.no.rule, s.no.kinds...)
+		b.Spare = spare
+		return faulty([]Branch{b}, w, x, spare)
+	}
 	if b, refused := expecting(w, x, s, "AT-009"); refused {
 		b.Spare = spare
 		return faulty([]Branch{b}, w, x, spare)

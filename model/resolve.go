@@ -74,6 +74,9 @@ func resolve(w spec.World, h *trace.Header, path string, last bool) spot {
 			if k.hidden != nil {
 				s.no = k.hidden
 			}
+			if s.no != nil {
+				s.detour = append(k.detour, k.gone...) // made on the way to the refusal
+			}
 			s.perhaps = k.perhaps
 			return s
 		}

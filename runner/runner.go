@@ -5,6 +5,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -262,6 +263,7 @@ func (x *execution) log(ctx context.Context, id spec.SessionID) error {
 func (x *execution) do(ctx context.Context, c spec.Call) (spec.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallDeadline)
 	defer cancel()
+	c.Content = bytes.Clone(c.Content) // a subject that scribbles must not write into the record
 	out, err := x.session.Do(ctx, c)
 	out.Call = c.ID
 	return out, err

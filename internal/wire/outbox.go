@@ -8,7 +8,7 @@ import (
 )
 
 // maxQueued is how much may wait for a reader that does not read.
-const maxQueued = 32 << 20 // bytes
+const maxQueued = 24 << 20 // bytes
 
 // ErrSlow is returned for a line that finds the queue full. The other side has
 // stopped reading and counts as gone.

@@ -66,7 +66,9 @@ func (s *Session) greet(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// open gives the child its plan, if it is to have one, and its root.
+// open gives the child its plan, if it is to have one and takes one, and its
+// root. A child that takes no plan meets none of it, so that every injection
+// stays unfired: the caller sees that.
 func (c *child) open(ctx context.Context, arm bool) error {
 	env := c.s.env
 	for name, value := range env.Policies {
@@ -74,10 +76,7 @@ func (c *child) open(ctx context.Context, arm bool) error {
 			return fmt.Errorf("%s: %s, it declares %q: %w", name, value, declared, sut.ErrPolicy)
 		}
 	}
-	if arm {
-		if !c.hello.Capabilities[wire.FeatureWorker] {
-			return errors.New("arm the child: it does not claim the feature worker")
-		}
+	if arm && c.hello.Capabilities[wire.FeatureWorker] {
 		c.armed.Store(true)
 		if err := c.request(ctx, wire.MethodArm, wire.Arm{Plan: env.Worker.Plan}, &wire.Unfired{}); err != nil {
 			return err

@@ -52,3 +52,23 @@ func gone(t *testing.T, born []*exec.Cmd) {
 		}
 	}
 }
+
+// Diagnostics travel by another pipe than the answer, and are there before it.
+func TestDiagnosticsComeBeforeTheAnswer(t *testing.T) {
+	for range 20 {
+		var born []*exec.Cmd
+		var w witness
+		d, wrap := asProcess("complains", Options{}, &born)
+		env := w.env("/r")
+		env.Wrap = wrap
+		s := open(t, d, env)
+		do(t, s, 1)
+		w.mu.Lock()
+		if len(w.diags) != 2 {
+			t.Errorf("%q when the answer was there, want both diagnostics", w.diags)
+		}
+		w.mu.Unlock()
+		closed(t, s, d)
+		gone(t, born)
+	}
+}

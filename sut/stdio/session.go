@@ -30,7 +30,7 @@ type Session struct {
 	env   sut.Env
 	spool *wire.Spool
 
-	turn  chan struct{} // held while the child is replaced or ended; guards child and arm
+	baton chan struct{} // held while the child is replaced or ended; guards child and arm
 	child *child
 	arm   bool // the next child is to be given the plan
 
@@ -49,14 +49,14 @@ var _ sut.Session = (*Session)(nil)
 
 func (s *Session) lock(ctx context.Context) error {
 	select {
-	case s.turn <- struct{}{}:
+	case s.baton <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (s *Session) unlock() { <-s.turn }
+func (s *Session) unlock() { <-s.baton }
 
 // live returns a child that is greeted and opened, a new one if need be.
 func (s *Session) live(ctx context.Context) (*child, error) {
@@ -272,7 +272,7 @@ func (s *Session) fail(err error) {
 func (s *Session) Close() error {
 	s.close.Do(func() {
 		s.closed.Store(true)
-		s.turn <- struct{}{} // a child being started is bounded in time
+		s.baton <- struct{}{} // a child being started is bounded in time
 		defer s.unlock()
 		if s.child != nil {
 			s.child.end(context.Background())

@@ -287,88 +287,6 @@ func TestEchoHearsEverything(t *testing.T) {
 	})
 }
 
-// A worker is armed before it is opened, its events come in order and before
-// what follows from them, and its next life has no plan.
-func TestWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var told []string
-		var w witness
-		env := w.env("/r")
-		env.Worker = &sut.Worker{
-			Plan: json.RawMessage(`{"injections":[]}`),
-			Event: func(e json.RawMessage) error {
-				var of struct{ Of json.RawMessage }
-				told = append(told, string(e))
-				return json.Unmarshal(e, &of)
-			},
-			Edit: func(e spec.Edit) error {
-				told = append(told, fmt.Sprint(e.Op, e.Path, e.To))
-				return nil
-			},
-		}
-		d, actors := runScript(worker, Options{})
-		s := open(t, d, env)
-		for id := range spec.CallID(2) {
-			if o := do(t, s, id+1); id == 0 && o.Status != unknown {
-				t.Errorf("call %d: %v, want unknown", id+1, o.Status)
-			}
-		}
-		var want []string
-		event := func(of string) string { return `{"seq":1,"actor":"fault","of":` + of + `}` }
-		want = append(want, event(`"armed"`), event(`{"plan":{"injections":[]}}`))
-		for n := range 50 {
-			want = append(want, event(fmt.Sprint(n)))
-		}
-		want = append(want, "renameab", event(`"after the edit"`))
-		if diff := cmp.Diff(want, told); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
-		}
-		// The second child has no plan, so the runner knows no such methods.
-		if len(*actors) != 2 || len(w.faults) != 51 {
-			t.Errorf("%d children and the faults %q, want 2, and every event and edit of the second", len(*actors), w.faults)
-		}
-		closed(t, s, d)
-	})
-}
-
-func TestWorkerOfTheBenchFails(t *testing.T) {
-	broken := errors.New("the sink is full")
-	for _, tc := range []struct {
-		name string
-		w    sut.Worker
-	}{
-		{"event", sut.Worker{Event: func(json.RawMessage) error { return broken }, Edit: func(spec.Edit) error { return nil }}},
-		{"edit", sut.Worker{Event: func(json.RawMessage) error { return nil }, Edit: func(spec.Edit) error { return broken }}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tc.w.Plan = json.RawMessage(`{}`)
-				d, _ := runScript(worker, Options{})
-				s := open(t, d, sut.Env{Root: "/r", Worker: &tc.w})
-				o, err := s.Do(t.Context(), spec.Call{ID: 1, Kind: spec.CallRead, Path: "f"})
-				if diff := cmp.Diff(spec.Outcome{}, o); !errors.Is(err, broken) || diff != "" {
-					t.Errorf("%v, want the bench's own error and no outcome (-want +got):\n%s", err, diff)
-				}
-				if err := s.Close(); !errors.Is(err, broken) {
-					t.Errorf("close: %v, want the error again", err)
-				}
-				_ = d.Close()
-			})
-		})
-	}
-}
-
-func TestPlanForOneWhoTakesNone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := asFunction("good", Options{})
-		_, err := d.Open(t.Context(), sut.Env{Root: "/r", Worker: &sut.Worker{Plan: json.RawMessage(`{}`)}})
-		if err == nil || errors.Is(err, ErrChild) {
-			t.Errorf("%v, want an error of the bench's", err)
-		}
-		closed(t, d)
-	})
-}
-
 func TestInfo(t *testing.T) {
 	learned := sut.Info{
 		Name: "scripted", Version: "1", Roles: []sut.Role{sut.RoleTools, sut.RoleRegistry},
@@ -402,6 +320,33 @@ func TestInfo(t *testing.T) {
 		}
 		closed(t, d)
 	})
+}
+
+func TestDiffers(t *testing.T) {
+	sound := func() sut.Info {
+		return sut.Info{
+			Name: "n", Version: "1", Roles: []sut.Role{sut.RoleTools}, Features: []string{"read"},
+			Policies: spec.Policies{"links": "refuse", "mode": "umask"}, Settable: []string{"links"},
+		}
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*sut.Info)
+		want   string
+	}{
+		{"nothing", func(*sut.Info) {}, ""},
+		{"a policy that can be set", func(i *sut.Info) { i.Policies["links"] = "follow" }, ""},
+		{"version", func(i *sut.Info) { i.Version = "2" }, "the implementation is not the one of the first greeting"},
+		{"role", func(i *sut.Info) { i.Roles = nil }, "the roles are not those of the first greeting"},
+		{"feature", func(i *sut.Info) { i.Features = nil }, "the capabilities are not those of the first greeting"},
+		{"policy", func(i *sut.Info) { delete(i.Policies, "mode") }, "the policies are not those of the first greeting"},
+	} {
+		now := sound()
+		tc.change(&now)
+		if diff := cmp.Diff(tc.want, differs(sound(), now)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
 }
 
 func TestPolicies(t *testing.T) {
@@ -489,8 +434,8 @@ func TestMisuse(t *testing.T) {
 // counts as gone, and the next call goes to another.
 func TestQueueFills(t *testing.T) {
 	bubble(t, "stops reading", func(s *Session, w *witness) {
-		path := strings.Repeat("p", 4<<20)
-		for id := range spec.CallID(12) {
+		path := strings.Repeat("p", 5<<20)
+		for id := range spec.CallID(7) {
 			ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
 			o, err := s.Do(ctx, spec.Call{ID: id + 1, Kind: spec.CallRead, Path: path})
 			cancel()
@@ -502,7 +447,7 @@ func TestQueueFills(t *testing.T) {
 		if diff := cmp.Diff(want, w.diags); diff != "" {
 			w.t.Errorf("diagnostics (-want +got):\n%s", diff)
 		}
-		if o := do(w.t, s, 13); o.Status != ok {
+		if o := do(w.t, s, 8); o.Status != ok {
 			w.t.Errorf("the call after it: %v, want ok", o.Status)
 		}
 	})

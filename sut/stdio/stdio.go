@@ -91,8 +91,9 @@ var _ sut.Driver = (*Driver)(nil)
 // New returns a Driver of processes.
 func New(opt Options) *Driver { return newDriver(opt, startProcess(opt.Command)) }
 
-// Pipe returns a Driver of children that run as functions in this process. It
-// is for subjects that are trusted to end when asked, and for tests.
+// Pipe returns a Driver of children that run as functions in this process,
+// where there is nothing for Env.Wrap to put into a sandbox. It is for subjects
+// that are trusted to end when asked, and for tests.
 func Pipe(main Main, opt Options) *Driver { return newDriver(opt, startMain(main)) }
 
 func newDriver(opt Options, launch launcher) *Driver {
@@ -183,7 +184,7 @@ func (d *Driver) session(env sut.Env) (*Session, error) {
 	}
 	s := &Session{
 		d: d, env: env, spool: wire.NewSpool(d.opt.ContentDir), arm: env.Worker != nil,
-		turn: make(chan struct{}, 1), seen: map[spec.SessionID]int{},
+		baton: make(chan struct{}, 1), seen: map[spec.SessionID]int{},
 		diags: diagnostics{to: env.Diag, tail: wire.Tail{Max: maxTail}},
 	}
 	d.sessions[s] = true

@@ -77,7 +77,10 @@ func (d *dir) OpenDir(name string) (vfs.Dir, error) {
 
 func (d *dir) OpenFile(name string, flag vfs.Flag, perm fs.FileMode) (vfs.File, error) {
 	if flag&vfs.Probe != 0 {
-		flag |= vfs.WriteOnly | vfs.NonBlock
+		flag = vfs.Probe | vfs.WriteOnly | vfs.NonBlock // whatever else: a probe changes nothing
+	}
+	if flag&(vfs.WriteOnly|vfs.ReadWrite) == vfs.WriteOnly|vfs.ReadWrite {
+		return nil, fail("openat", name, syscall.EINVAL)
 	}
 	if flag&vfs.Doomed != 0 {
 		return d.openDoomed(perm)
@@ -182,7 +185,7 @@ func (d *dir) openDoomed(perm fs.FileMode) (vfs.File, error) {
 	bits, gid := c.inherit(d.node, kindFile, vfs.Bits(perm))
 	n := s.newInode(kindFile, bits, c.UID, gid)
 	n.nlink, n.linkable = 0, true
-	return &file{fs: d.fs, node: n, mnt: d.mnt, flag: vfs.ReadWrite}, nil
+	return &file{fs: d.fs, node: n, mnt: d.mnt, flag: vfs.ReadWrite | vfs.Doomed}, nil
 }
 
 func (d *dir) Publish(f vfs.File, name string) error {
@@ -192,6 +195,9 @@ func (d *dir) Publish(f vfs.File, name string) error {
 	}
 	if src.closed.Load() {
 		return fail("linkat", name, fs.ErrClosed)
+	}
+	if src.flag&vfs.Doomed == 0 {
+		return fail("linkat", name, syscall.EINVAL)
 	}
 	unlock, err := d.enter("linkat", name)
 	if err != nil {

@@ -70,7 +70,12 @@ func (*FS) Caps() vfs.Caps {
 }
 
 // SyncFS implements vfs.FS. Nothing here is ever lost, so there is nothing to do.
-func (*FS) SyncFS(vfs.Dir) error { return nil }
+func (*FS) SyncFS(d vfs.Dir) error {
+	if md, ok := d.(*dir); !ok || md.closed.Load() {
+		return fail("syncfs", "", fs.ErrClosed)
+	}
+	return nil
+}
 
 // OpenRoot implements vfs.FS.
 func (f *FS) OpenRoot(p string) (vfs.Dir, error) {
