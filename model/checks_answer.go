@@ -14,6 +14,7 @@ import (
 var answerChecks = []Check{
 	{"OC-002", errorIffFailed},
 	{"OC-004", versionReturned},
+	{"OC-005", errorNamed},
 	{"OC-008", rootUnspoken},
 	{"PT-001", claimsServed},
 	{"PT-009", receiptTrue},
@@ -59,6 +60,15 @@ func versionReturned(x *Exchange) (int, []Finding) {
 		return 1, broke("ok without a version", "a version")
 	}
 	return 1, nil
+}
+
+// errorNamed counts the failures that something struck: their names are held by
+// branches.
+func errorNamed(x *Exchange) (int, []Finding) {
+	if x.Out.Status == spec.StatusFailed && len(faultKinds(x.Fired)) > 0 {
+		return 1, nil
+	}
+	return 0, nil
 }
 
 // rootUnspoken: what a tool tells the agent about the host, the agent tells others.

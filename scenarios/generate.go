@@ -71,10 +71,13 @@ func (p Profile) Draw(seed uint64, n int, version string) Scenario {
 	// The two are spread over the bit stream's seed, so that neighbours differ.
 	mixed := (seed+1)*0x9e3779b97f4a7c15 ^ (uint64(n)+1)*0xbf58476d1ce4e5b9
 	s := p.Gen().Example(int(mixed >> 1)) //nolint:gosec // half of the seeds are enough
-	s.Name = fmt.Sprintf("%s-%d-%d", p.Name, seed, n)
+	s.Name = p.NameOf(seed, n)
 	s.Origin = Origin{Profile: p.Name, Seed: seed, Version: version}
 	return s
 }
+
+// NameOf returns the name of the n-th scenario of a seed, without drawing it.
+func (p Profile) NameOf(seed uint64, n int) string { return fmt.Sprintf("%s-%d-%d", p.Name, seed, n) }
 
 // gen draws the parts of one scenario.
 type gen struct{ *rapid.T }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -113,6 +114,29 @@ func TestContextEndsAnInputThatCannotBeClosed(t *testing.T) {
 		}
 		close(stop)
 	})
+}
+
+// What a process is given as standard input is often in blocking mode, where a
+// read goes on after Close.
+func TestContextEndsABlockingRead(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	_ = r.Fd() // puts it into blocking mode
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- serve.Serve(ctx, r, io.Discard, plain()) }()
+	cancel()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want context.Canceled", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("Serve waits for its input")
+	}
 }
 
 func TestCancelAndDeadline(t *testing.T) {

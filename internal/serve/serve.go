@@ -59,8 +59,8 @@ type Options struct {
 // Serve answers what it reads from r until the end of r or of ctx. It fails
 // with what ended ctx, and with what went wrong in closing a session.
 //
-// If r and w can be closed, they are, so that no read and no write of a runner
-// that has stopped keeps the process.
+// It closes r and w where they can be closed, and does not wait for that: a read
+// of standard input may not be woken by it, and must not keep the process.
 func Serve(ctx context.Context, r io.Reader, w io.Writer, opt Options) error {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
@@ -77,7 +77,6 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, opt Options) error {
 	defer stop()
 	status := s.rpc.Start(s.conn).WaitStatus()
 	_ = s.conn.Close()
-	s.conn.Wait()
 	return errors.Join(status.Err, context.Cause(ctx), s.closeSession())
 }
 

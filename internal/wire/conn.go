@@ -51,8 +51,6 @@ type ConnOptions struct {
 // which sees no line that is not a sound message. It is the library's channel.
 type Conn struct {
 	opt ConnOptions
-	r   io.Reader
-	w   io.WriteCloser
 	out *outbox
 	in  chan []byte
 
@@ -88,7 +86,7 @@ const (
 // NewConn reads lines from r and writes lines to w until Close.
 func NewConn(r io.Reader, w io.WriteCloser, opt ConnOptions) *Conn {
 	c := &Conn{
-		opt: opt, r: r, w: w, out: newOutbox(w), in: make(chan []byte),
+		opt: opt, out: newOutbox(w), in: make(chan []byte),
 		done: make(chan struct{}), pumped: make(chan struct{}), spent: make(chan struct{}),
 		asked: map[string]*question{}, settled: make(chan struct{}, 1),
 	}
@@ -99,7 +97,7 @@ func NewConn(r io.Reader, w io.WriteCloser, opt ConnOptions) *Conn {
 			_ = closer.Close()
 		}
 	})
-	go c.pump()
+	go c.pump(r)
 	go func() {
 		defer close(c.spent)
 		c.out.run(c.done)
@@ -153,13 +151,11 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Wait returns when a closed Conn calls nothing any more. It does not wait for
-// a reader that has no Close and so cannot be woken.
+// Wait returns when a closed Conn calls nothing any more. It is for a reader
+// and a writer that Close wakes.
 func (c *Conn) Wait() {
 	<-c.spent
-	if _, ok := c.r.(io.Closer); ok {
-		<-c.pumped
-	}
+	<-c.pumped
 }
 
 // Settle says that nobody waits for the answer to the request id any more, and
@@ -182,10 +178,10 @@ func (c *Conn) Settle(id string) (had bool) {
 }
 
 // pump reads lines until there are no more, or there have been too many faults.
-func (c *Conn) pump() {
+func (c *Conn) pump(r io.Reader) {
 	defer close(c.pumped)
 	defer close(c.in)
-	src := lines{r: bufio.NewReaderSize(c.r, 64<<10)}
+	src := lines{r: bufio.NewReaderSize(r, 64<<10)}
 	for c.faults < maxFaults {
 		line, err := src.next()
 		select {

@@ -94,7 +94,13 @@ func New(opt Options) *Driver { return newDriver(opt, startProcess(opt.Command))
 // Pipe returns a Driver of children that run as functions in this process,
 // where there is nothing for Env.Wrap to put into a sandbox. It is for subjects
 // that are trusted to end when asked, and for tests.
-func Pipe(main Main, opt Options) *Driver { return newDriver(opt, startMain(main)) }
+func Pipe(main Main, opt Options) *Driver {
+	return PipeEach(func(sut.Env) Main { return main }, opt)
+}
+
+// PipeEach is Pipe for a function that is made for each child, out of what the
+// session runs in: it can be given what does not go over a wire, such as Env.FS.
+func PipeEach(main func(sut.Env) Main, opt Options) *Driver { return newDriver(opt, startMain(main)) }
 
 func newDriver(opt Options, launch launcher) *Driver {
 	if opt.Grace == 0 {
@@ -310,8 +316,9 @@ func startProcess(command func(string, spec.Policies) []string) launcher {
 	}
 }
 
-func startMain(main Main) launcher {
-	return func(_ sut.Env, _ spec.Policies, stderr io.Writer) (peer, error) {
+func startMain(mainFor func(sut.Env) Main) launcher {
+	return func(env sut.Env, _ spec.Policies, stderr io.Writer) (peer, error) {
+		main := mainFor(env)
 		theirIn, in := io.Pipe()
 		out, theirOut := io.Pipe()
 		ctx, cancel := context.WithCancel(context.Background())
