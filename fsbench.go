@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -42,11 +43,16 @@ type Arena struct {
 	// Wire drives the same subject over the protocol, for scenarios about it; nil
 	// where Driver already does, or nothing can.
 	Wire sut.Driver
+
+	Deadline time.Duration // of one call; 0 means the runner's
 }
 
 // Memory returns the arena in this process's memory.
 func Memory(d sut.Driver) Arena {
-	return Arena{Driver: d, Box: func() (sandbox.Sandbox, error) { return mem.New(), nil }}
+	return Arena{
+		Driver: d, Box: func() (sandbox.Sandbox, error) { return mem.New(), nil },
+		Deadline: 2 * time.Second, // nothing there waits for a disk
+	}
 }
 
 // Judge runs one scenario in an arena and judges the record.
@@ -59,7 +65,7 @@ func Judge(ctx context.Context, a Arena, s scenarios.Scenario) reports.Judged {
 	if a.Wire != nil && needsWire(s) {
 		d = a.Wire
 	}
-	run, err := runner.Execute(ctx, d, box, s)
+	run, err := runner.Execute(ctx, d, box, s, runner.Options{Deadline: a.Deadline})
 	j := reports.Judged{Run: run, Err: err}
 	if err == nil && run.Skip == "" {
 		j.Verdict = model.Judge(model.Files{}, run.Events)

@@ -6,6 +6,7 @@ package runner
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,9 +25,14 @@ import (
 	"github.com/fsbench/fsbench/vfs"
 )
 
-// CallDeadline bounds one call. A subject that needs longer leaves its outcome
-// unknown.
-const CallDeadline = 20 * time.Second
+// DefaultDeadline bounds one call. A subject that needs longer leaves its outcome
+// unknown, and the rest of the scenario undone: it may still be at work.
+const DefaultDeadline = 20 * time.Second
+
+// Options say how a scenario is executed. The zero Options are the usual ones.
+type Options struct {
+	Deadline time.Duration // of one call; 0 means DefaultDeadline
+}
 
 // Run is the record of one execution: everything that may be looked at later.
 type Run struct {
@@ -41,7 +47,7 @@ type Run struct {
 // Execute performs s against d in box and closes box. An error means that the
 // bench failed; whatever the subject did is in the events, which are returned
 // even then.
-func Execute(ctx context.Context, d sut.Driver, box sandbox.Sandbox, s scenarios.Scenario) (run Run, err error) {
+func Execute(ctx context.Context, d sut.Driver, box sandbox.Sandbox, s scenarios.Scenario, opt Options) (run Run, err error) {
 	run = Run{Scenario: s, Sandbox: box.Name()}
 	defer func() { err = errors.Join(err, box.Close()) }()
 	if run.SUT, err = d.Info(ctx); err != nil {
@@ -50,7 +56,10 @@ func Execute(ctx context.Context, d sut.Driver, box sandbox.Sandbox, s scenarios
 	if run.Skip = unmet(s, run.SUT, box.Caps()); run.Skip != "" {
 		return run, nil
 	}
-	x := &execution{driver: d, box: box, scenario: s, info: run.SUT, rec: &trace.Recorder{}}
+	x := &execution{
+		driver: d, box: box, scenario: s, info: run.SUT, rec: &trace.Recorder{},
+		deadline: cmp.Or(opt.Deadline, DefaultDeadline),
+	}
 	err = x.run(ctx)
 	run.Events = x.rec.Events()
 	if x.armed != nil {
@@ -84,8 +93,10 @@ type execution struct {
 	box      sandbox.Sandbox
 	scenario scenarios.Scenario
 	info     sut.Info
+	deadline time.Duration
 	rec      *trace.Recorder
 	armed    sandbox.Armed
+	late     bool // a call ran into its deadline
 	session  sut.Session
 	versions map[spec.CallID]string
 	logged   map[spec.SessionID]int // Log entries already in the trace
@@ -109,7 +120,7 @@ func (x *execution) run(ctx context.Context) error {
 	}
 	x.versions, x.logged, x.skip = map[spec.CallID]string{}, map[spec.SessionID]int{}, map[spec.SessionID]int{}
 	for _, st := range x.scenario.Steps {
-		if err = x.step(ctx, st); err != nil {
+		if err = x.step(ctx, st); err != nil || x.late {
 			break
 		}
 	}
@@ -261,10 +272,15 @@ func (x *execution) log(ctx context.Context, id spec.SessionID) error {
 }
 
 func (x *execution) do(ctx context.Context, c spec.Call) (spec.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, CallDeadline)
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, x.deadline)
 	defer cancel()
 	c.Content = bytes.Clone(c.Content) // a subject that scribbles must not write into the record
 	out, err := x.session.Do(ctx, c)
+	if outer.Err() != nil {
+		return out, outer.Err() // it was not the subject that was late
+	}
+	x.late = ctx.Err() != nil
 	out.Call = c.ID
 	return out, err
 }
