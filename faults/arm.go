@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/trace"
@@ -27,8 +25,9 @@ type Options struct {
 
 	Sink trace.Sink
 
-	// Hands carries out the edits of a swap, past every permission.
-	Hands func(spec.Edit) error
+	// Hands carries out the edits of a swap, past every permission. It is not done
+	// where an edit finds nothing to act on, or its place taken.
+	Hands func(spec.Edit) (done bool, err error)
 
 	// Watch names injections that the tree was prepared for, so that the kernel
 	// itself refuses. They are not injected; an operation that fails as planned
@@ -310,13 +309,13 @@ func (a *Armed) fire(in *armedInjection, at place) error {
 func (a *Armed) swap(in *armedInjection, at place) {
 	fired := false
 	for _, e := range in.Do.Swap {
-		err := a.opt.Hands(e)
+		done, err := a.opt.Hands(e)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist), errors.Is(err, syscall.ENOTDIR):
-			continue
 		case err != nil:
 			a.err = cmp.Or(a.err, fmt.Errorf("swap %s: %w", in.ID, err))
 			return
+		case !done:
+			continue
 		case !fired:
 			fired = true
 			in.fired++

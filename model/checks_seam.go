@@ -108,18 +108,30 @@ func unasked(x *Exchange, masked bool) (int, []Finding) {
 	write, remove := aims(x.Call)
 	for _, seam := range []spec.Seam{spec.SeamWrite, spec.SeamDelete} {
 		path := map[spec.Seam]string{spec.SeamWrite: write, spec.SeamDelete: remove}[seam]
-		if path == "" || len(handlersOf(x, seam)) == 0 || x.Out.Status != spec.StatusFailed || len(x.Edits) > 0 || x.Crashed {
+		if path == "" || len(handlersOf(x, seam)) == 0 || len(x.Edits) > 0 || x.Crashed {
 			continue
 		}
-		if masked != (x.Out.Err == spec.ErrNotFound) || !answersDenial(x, seam) || !offerable(x, seam, path) || !halfway(x, seam) {
+		if asked, _ := consulted(x, seam); asked {
+			if len(deniedBy(x, seam)) > 0 && masked == parentDenied(x, seam) {
+				return 1, nil // asked, as it must be
+			}
 			continue
 		}
-		if asked, _ := consulted(x, seam); !asked {
+		if x.Out.Status != spec.StatusFailed || masked != (x.Out.Err == spec.ErrNotFound) {
+			continue
+		}
+		if answersDenial(x, seam) && offerable(x, seam, path) && halfway(x, seam) {
 			return 1, broke(fmt.Sprintf("failed %s and asked nobody", x.Out.Err), fmt.Sprintf("the %s handlers asked first", seam))
 		}
-		return 1, nil
 	}
 	return 0, nil
+}
+
+// parentDenied reports whether what was denied is a parent that was to be made.
+func parentDenied(x *Exchange, seam spec.Seam) bool {
+	write, _ := aims(x.Call)
+	s := resolve(x.Before, x.Header, write, true)
+	return seam == spec.SeamWrite && s.no == nil && len(s.missing) > 0
 }
 
 // halfway reports whether a call got as far as the primitive of a seam: a move

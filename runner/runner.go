@@ -10,11 +10,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/fsbench/fsbench/sandbox"
@@ -193,7 +191,7 @@ func (x *execution) observe() error {
 func (x *execution) step(ctx context.Context, st scenarios.Step) error {
 	if st.Edit != nil {
 		err := x.box.Edit(*st.Edit)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) {
+		if sandbox.Missed(err) {
 			return nil // it found nothing to act on, or its place taken: no edit happened
 		}
 		if err != nil {

@@ -9,7 +9,9 @@ package sandbox
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os/exec"
+	"syscall"
 
 	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/spec"
@@ -87,5 +89,24 @@ type Child struct {
 	// events as they come, and an adversary's edits on its behalf.
 	Plan  json.RawMessage
 	Event func(json.RawMessage) error
-	Edit  func(spec.Edit) error
+	Edit  func(spec.Edit) (done bool, err error)
+}
+
+// Missed reports whether an edit failed because the adversary came too early or too
+// late: there was nothing to act on, or its place was taken. That is nobody's fault,
+// and no event.
+func Missed(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// Attempt makes of Edit what an adversary does: it reports whether anything was
+// changed.
+func Attempt(edit func(spec.Edit) error) func(spec.Edit) (done bool, err error) {
+	return func(e spec.Edit) (bool, error) {
+		err := edit(e)
+		if Missed(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
 }

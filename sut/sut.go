@@ -90,8 +90,9 @@ type Worker struct {
 	// Event receives one trace event, before its effect can be seen.
 	Event func(json.RawMessage) error
 
-	// Edit changes the tree as an adversary would.
-	Edit func(spec.Edit) error
+	// Edit changes the tree as an adversary would. It is not done if the adversary
+	// came too early or too late: nothing to act on, or the place taken.
+	Edit func(spec.Edit) (done bool, err error)
 }
 
 // Role is a part of the contract that a SUT claims to play. Rules name the

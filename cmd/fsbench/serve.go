@@ -43,7 +43,7 @@ func (c *serveCmd) Run(a *app) error {
 	d := s.driver()
 	d.Live = !c.Worker
 	fsys := osfs.New()
-	opt := serve.Options{Driver: d, FS: fsys, Policies: c.Policy, Log: warnings(a.err)}
+	opt := serve.Options{Driver: d, FS: fsys, Policies: c.Policy, Log: serve.Warnings(a.err)}
 	if c.Worker {
 		opt.Arm = serve.Worker(fsys)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -61,13 +60,10 @@ func (s subject) reportsAs() reports.Subject {
 func (s subject) memory() fsbench.Arena {
 	a := fsbench.Memory(s.driver())
 	info := s.info()
-	a.Wire = stdio.PipeEach(func(env sut.Env) stdio.Main {
-		return func(ctx context.Context, in io.Reader, out, errs io.Writer) error {
-			return serve.Serve(ctx, in, s.tampered(out), serve.Options{
-				Driver: s.driver(), FS: env.FS, Policies: env.Policies, Log: warnings(errs),
-			})
-		}
-	}, stdio.Options{Info: &info, Settable: info.Settable})
+	a.Wire = stdio.PipeEach(
+		func(env sut.Env) stdio.Main { return serve.Function(s.driver(), env, s.tamper) },
+		stdio.Options{Info: &info, Settable: info.Settable},
+	)
 	return a
 }
 
@@ -76,11 +72,6 @@ func (s subject) tampered(out io.Writer) io.Writer {
 		return out
 	}
 	return s.tamper(out)
-}
-
-// warnings is what a server writes to standard error: lines that the runner reads.
-func warnings(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // disk is the arena in a lab: this program once more, in a jail, as a worker.

@@ -41,7 +41,7 @@ type Options struct {
 	// returns when the event has left the process, so that it is known even if
 	// the process dies of it; edit has the runner change the tree, and returns
 	// when that is done. disarm lists the injections that never fired.
-	Arm func(plan json.RawMessage, root string, emit func(trace.Event) error, edit func(spec.Edit) error) (
+	Arm func(plan json.RawMessage, root string, emit func(trace.Event) error, edit func(spec.Edit) (bool, error)) (
 		fs vfs.FS, disarm func() []string, err error)
 
 	// Fold folds events, or a Log file where events is nil, without a session.

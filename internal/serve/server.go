@@ -282,12 +282,17 @@ func (s *server) emit(e trace.Event) error {
 	return s.conn.Flush(s.ctx)
 }
 
-// edit has the runner change the tree.
-func (s *server) edit(e spec.Edit) error {
-	if _, err := s.rpc.Callback(s.ctx, wire.MethodEdit, wire.Edit{Edit: e}); err != nil {
-		return fmt.Errorf("edit: %w", err)
+// edit has the runner change the tree, and reports whether that could be done.
+func (s *server) edit(e spec.Edit) (done bool, err error) {
+	response, err := s.rpc.Callback(s.ctx, wire.MethodEdit, wire.Edit{Edit: e})
+	if err != nil {
+		return false, fmt.Errorf("edit: %w", err)
 	}
-	return nil
+	var answer wire.Edited
+	if err := wire.Decode(json.RawMessage(response.ResultString()), &answer); err != nil {
+		return false, fmt.Errorf("edit: %w", err)
+	}
+	return answer.Done, nil
 }
 
 // handler makes a handler that asks the runner.

@@ -14,8 +14,8 @@ import (
 
 // Worker returns an Options.Arm that puts a faults.Order in force over base. What
 // the plan leaves to the kernel is only watched; a crash kills this process.
-func Worker(base vfs.FS) func(json.RawMessage, string, func(trace.Event) error, func(spec.Edit) error) (vfs.FS, func() []string, error) {
-	return func(raw json.RawMessage, _ string, emit func(trace.Event) error, edit func(spec.Edit) error) (vfs.FS, func() []string, error) {
+func Worker(base vfs.FS) func(json.RawMessage, string, func(trace.Event) error, func(spec.Edit) (bool, error)) (vfs.FS, func() []string, error) {
+	return func(raw json.RawMessage, _ string, emit func(trace.Event) error, edit func(spec.Edit) (bool, error)) (vfs.FS, func() []string, error) {
 		var o faults.Order
 		if err := json.Unmarshal(raw, &o); err != nil {
 			return nil, nil, fmt.Errorf("want a plan with its base: %w", err)

@@ -88,7 +88,7 @@ type striker struct {
 func newStriker() *striker {
 	s := &striker{}
 	var emit func(trace.Event) error
-	var edit func(spec.Edit) error
+	var edit func(spec.Edit) (bool, error)
 	s.driver = &fake{Driver: suttest.Plain(), do: func(_ context.Context, c spec.Call) (spec.Outcome, error) {
 		o := spec.Outcome{Call: c.ID, Status: spec.StatusOK, Detail: s.driver.env.FS.(*port).name}
 		if emit == nil {
@@ -101,7 +101,11 @@ func newStriker() *striker {
 		for n := range 20 {
 			errs = append(errs, strike(n))
 		}
-		errs = append(errs, edit(spec.Edit{Op: spec.EditSymlink, Path: "a", To: "../b"}), strike(20))
+		done, err := edit(spec.Edit{Op: spec.EditSymlink, Path: "a", To: "../b"})
+		if err == nil && !done {
+			err = errors.New("the edit was not done")
+		}
+		errs = append(errs, err, strike(20))
 		if err := errors.Join(errs...); err != nil {
 			return spec.Outcome{}, err
 		}
@@ -109,7 +113,7 @@ func newStriker() *striker {
 	}}
 	s.opt = serve.Options{
 		Driver: s.driver, FS: &port{name: "sound"},
-		Arm: func(plan json.RawMessage, root string, e func(trace.Event) error, d func(spec.Edit) error) (vfs.FS, func() []string, error) {
+		Arm: func(plan json.RawMessage, root string, e func(trace.Event) error, d func(spec.Edit) (bool, error)) (vfs.FS, func() []string, error) {
 			if string(plan) == `{"bad":true}` {
 				return nil, nil, errors.New("want injections")
 			}
@@ -139,9 +143,9 @@ func TestWorkerRoundTrip(t *testing.T) {
 				told = append(told, e.Fault.Injection)
 				return nil
 			},
-			Edit: func(e spec.Edit) error {
+			Edit: func(e spec.Edit) (bool, error) {
 				told = append(told, spec.FormatFields(e.Fields()))
-				return nil
+				return true, nil
 			},
 		}})
 		if err != nil {

@@ -266,3 +266,9 @@ type Unfired struct {
 type Edit struct {
 	Edit spec.Edit `json:"edit"`
 }
+
+// Edited answers it. An edit that found nothing to act on, or its place taken, was
+// not done, and is no failure.
+type Edited struct {
+	Done bool `json:"done"`
+}

@@ -155,7 +155,7 @@ var messages = []message{
 	fixed(MethodDisarm, "result", Unfired{[]string{"deny"}}),
 	fixed(MethodEvent, "params", map[string]any{"seq": 1.0, "actor": "fault"}),
 	of(MethodEdit, "params", func(t *rapid.T) Edit { return Edit{genEdit.Draw(t, "edit")} }),
-	fixed(MethodEdit, "result", Empty{}),
+	of(MethodEdit, "result", func(t *rapid.T) Edited { return Edited{rapid.Bool().Draw(t, "done")} }),
 	fixed(MethodQuiesce, "params", Session{}),
 	fixed(MethodQuiesce, "result", Empty{}),
 	fixed(MethodClose, "params", Session{"s"}),

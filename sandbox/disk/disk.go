@@ -234,7 +234,7 @@ func (a *armed) Child() *sandbox.Child {
 	return &sandbox.Child{
 		Wrap: a.spec().Wrap,
 		Plan: raw, Event: a.event,
-		Edit: func(e spec.Edit) error { return a.s.Edit(e) },
+		Edit: sandbox.Attempt(a.s.Edit),
 	}
 }
 

@@ -126,12 +126,13 @@ func (c *child) serve(ctx context.Context, req *jrpc2.Request) (any, error) {
 func (c *child) edit(params json.RawMessage) (action, *wire.Fault) {
 	e, f := editRequest(params)
 	return func(context.Context) (any, error) {
-		if err := c.s.env.Worker.Edit(e); err != nil {
+		done, err := c.s.env.Worker.Edit(e)
+		if err != nil {
 			err = fmt.Errorf("edit the tree: %w", err)
 			c.s.fail(err)
 			return nil, err
 		}
-		return wire.Empty{}, nil
+		return wire.Edited{Done: done}, nil
 	}, f
 }
 

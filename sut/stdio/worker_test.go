@@ -28,9 +28,9 @@ func TestWorker(t *testing.T) {
 				told = append(told, string(e))
 				return json.Unmarshal(e, &of)
 			},
-			Edit: func(e spec.Edit) error {
+			Edit: func(e spec.Edit) (bool, error) {
 				told = append(told, fmt.Sprint(e.Op, e.Path, e.To))
-				return nil
+				return true, nil
 			},
 		}
 		d, actors := runScript(worker, Options{})
@@ -64,8 +64,8 @@ func TestWorkerOfTheBenchFails(t *testing.T) {
 		name string
 		w    sut.Worker
 	}{
-		{"event", sut.Worker{Event: func(json.RawMessage) error { return broken }, Edit: func(spec.Edit) error { return nil }}},
-		{"edit", sut.Worker{Event: func(json.RawMessage) error { return nil }, Edit: func(spec.Edit) error { return broken }}},
+		{"event", sut.Worker{Event: func(json.RawMessage) error { return broken }, Edit: func(spec.Edit) (bool, error) { return true, nil }}},
+		{"edit", sut.Worker{Event: func(json.RawMessage) error { return nil }, Edit: func(spec.Edit) (bool, error) { return false, broken }}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
