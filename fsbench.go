@@ -9,11 +9,14 @@
 //	     gen               run            judge              report
 package fsbench
 
+//go:generate sh -c "go run ./cmd/fsbench rules doc > docs/RULES.md"
+
 import (
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -62,7 +65,7 @@ func Judge(ctx context.Context, a Arena, s scenarios.Scenario) reports.Judged {
 		return reports.Judged{Run: runner.Run{Scenario: s}, Err: fmt.Errorf("make sandbox: %w", err)}
 	}
 	d := a.Driver
-	if a.Wire != nil && needsWire(s) {
+	if a.Wire != nil && slices.Contains(s.Needs, scenarios.NeedWire) {
 		d = a.Wire
 	}
 	run, err := runner.Execute(ctx, d, box, s, runner.Options{Deadline: a.Deadline})
@@ -71,15 +74,6 @@ func Judge(ctx context.Context, a Arena, s scenarios.Scenario) reports.Judged {
 		j.Verdict = model.Judge(model.Files{}, run.Events)
 	}
 	return j
-}
-
-func needsWire(s scenarios.Scenario) bool {
-	for _, need := range s.Needs {
-		if need == scenarios.NeedWire {
-			return true
-		}
-	}
-	return false
 }
 
 // Task is one scenario in one arena.
@@ -92,21 +86,23 @@ type Task struct {
 // time, in the order of the tasks, however they finish. It stops early when ctx
 // ends.
 func JudgeAll(ctx context.Context, n int, task func(i int) Task, done func(i int, j reports.Judged)) error {
-	results := make([]chan reports.Judged, n)
-	for i := range results {
-		results[i] = make(chan reports.Judged, 1)
+	// The result of task i waits for its turn in slot i modulo the window: a task is
+	// only begun when the one that had its slot before is done with.
+	slots := make([]chan reports.Judged, 64*runtime.GOMAXPROCS(0))
+	for i := range slots {
+		slots[i] = make(chan reports.Judged, 1)
 	}
-	window := make(chan struct{}, 64*runtime.GOMAXPROCS(0)) // results held back for their turn
+	window := make(chan struct{}, len(slots))
 	next := make(chan int)
 	go func() {
 		defer close(next)
 		for i := range n {
 			select {
 			case window <- struct{}{}:
+				next <- i
 			case <-ctx.Done():
 				return
 			}
-			next <- i
 		}
 	}()
 	var workers sync.WaitGroup
@@ -114,14 +110,14 @@ func JudgeAll(ctx context.Context, n int, task func(i int) Task, done func(i int
 		workers.Go(func() {
 			for i := range next {
 				t := task(i)
-				results[i] <- Judge(ctx, t.Arena, t.Scenario)
+				slots[i%len(slots)] <- Judge(ctx, t.Arena, t.Scenario)
 			}
 		})
 	}
 	defer workers.Wait()
 	for i := range n {
 		select {
-		case j := <-results[i]:
+		case j := <-slots[i%len(slots)]:
 			<-window
 			done(i, j)
 		case <-ctx.Done():

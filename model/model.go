@@ -44,6 +44,10 @@ type Branch struct {
 	// Spare are paths that may be there or not: directories made on the way.
 	Spare []string
 
+	// Torn are files that may hold any bytes: a subject that declares to write in
+	// place was interrupted in them.
+	Torn []string
+
 	// Litter is set where a private file may be left beside the target: a crash,
 	// or a fault that struck the clean-up itself.
 	Litter bool
@@ -97,6 +101,24 @@ type Exchange struct {
 	Out      spec.Outcome
 	Expect   Expectation
 	Seq      []uint64 // of the call, of the last observation and of the answer
+
+	worlds []spec.World // Before, and what each edit then made of it
+}
+
+// claims reports whether the subject claims a role or a feature.
+func (x *Exchange) claims(what string) bool { return slices.Contains(x.Header.Claims, what) }
+
+// policy returns what the subject declares, empty if it declares nothing.
+func (x *Exchange) policy(name string) string { return x.Header.Policies[name] }
+
+// versioned reports whether the call states an expectation that binds the subject.
+func (x *Exchange) versioned() bool {
+	return x.Call.ExpectVersion != "" && x.claims("expect_version")
+}
+
+// mustCreate reports whether the call may only make a new file.
+func (x *Exchange) mustCreate() bool {
+	return x.Call.Kind == spec.CallMove || x.versioned() && x.Call.ExpectVersion == spec.VersionAbsent
 }
 
 // Swapped is an edit by an adversary during a call, and the operation at which

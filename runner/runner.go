@@ -20,7 +20,6 @@ import (
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/sut"
 	"github.com/fsbench/fsbench/trace"
-	"github.com/fsbench/fsbench/vfs"
 )
 
 // DefaultDeadline bounds one call. A subject that needs longer leaves its outcome
@@ -51,7 +50,7 @@ func Execute(ctx context.Context, d sut.Driver, box sandbox.Sandbox, s scenarios
 	if run.SUT, err = d.Info(ctx); err != nil {
 		return run, fmt.Errorf("identify subject: %w", err)
 	}
-	if run.Skip = unmet(s, run.SUT, box.Caps()); run.Skip != "" {
+	if run.Skip = s.Unmet(box.Caps(), run.SUT.Wire); run.Skip != "" {
 		return run, nil
 	}
 	x := &execution{
@@ -67,22 +66,6 @@ func Execute(ctx context.Context, d sut.Driver, box sandbox.Sandbox, s scenarios
 		run.Skip, err = err.Error(), nil
 	}
 	return run, err
-}
-
-// unmet returns why a scenario cannot be run here, or nothing.
-func unmet(s scenarios.Scenario, info sut.Info, caps vfs.Caps) string {
-	for _, need := range s.Needs {
-		if need == scenarios.NeedWire {
-			if !info.Wire {
-				return "the subject runs in this process: there is no wire"
-			}
-			continue
-		}
-		if c, err := vfs.ParseCap(need); err != nil || !caps.Has(c) {
-			return "the file system has no capability " + need
-		}
-	}
-	return ""
 }
 
 // execution is one run under way.

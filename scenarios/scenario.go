@@ -108,6 +108,23 @@ func (s Scenario) checkSteps() error {
 	return nil
 }
 
+// Unmet returns why s cannot be run on a file system with these capabilities, by a
+// subject that is spoken to over a wire or is not; it is empty if s can be.
+func (s Scenario) Unmet(caps vfs.Caps, wire bool) string {
+	for _, need := range s.Needs {
+		if need == NeedWire {
+			if !wire {
+				return "the subject runs in this process: there is no wire"
+			}
+			continue
+		}
+		if c, err := vfs.ParseCap(need); err != nil || !caps.Has(c) {
+			return "the file system has no capability " + need
+		}
+	}
+	return ""
+}
+
 // Initial returns the World with the workspace in it.
 func (s Scenario) Initial() spec.World {
 	w := s.World.Clone()

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/fsbench/fsbench/internal/golden"
+	"github.com/fsbench/fsbench/sandbox/disk"
+	"github.com/fsbench/fsbench/sandbox/jail"
+)
+
+// TestMain lets the test binary stand in for the program: under its own name in
+// the stories, and as the helpers that the program starts of itself.
+func TestMain(m *testing.M) {
+	jail.Main()
+	disk.Main()
+	if filepath.Base(os.Args[0]) == "exe" { // started through /proc/self/exe: a worker
+		main()
+	}
+	testscript.Main(m, map[string]func(){"fsbench": main})
+}
+
+// TestStories runs the command line as its users do.
+func TestStories(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           "../../golden/cli",
+		UpdateScripts: os.Getenv("UPDATE_GOLDEN") == "1" && os.Getenv("CI") == "",
+	})
+}
+
+// TestRulesPage holds docs/RULES.md against the catalogue.
+func TestRulesPage(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run([]string{"rules", "doc"}, strings.NewReader(""), &out, &errs); code != 0 {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+	page, err := os.ReadFile("../../docs/RULES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(page) != out.String() {
+		t.Error("docs/RULES.md is not what the catalogue says; run: go generate .")
+	}
+}
+
+// TestHelp keeps the help of every verb, with its example, under review.
+func TestHelp(t *testing.T) {
+	var all strings.Builder
+	for _, verb := range []string{
+		"", "run", "gen", "judge", "replay", "shrink", "report", "rules", "rules list", "rules explain", "zoo", "serve", "doctor", "version",
+	} {
+		var out, errs bytes.Buffer
+		args := append(strings.Fields(verb), "--help")
+		if code := run(args, strings.NewReader(""), &out, &errs); code != 0 || errs.Len() > 0 {
+			t.Errorf("%v: exit %d, stderr %q", args, code, errs.String())
+		}
+		if verb != "" && !strings.Contains(out.String(), "Example: fsbench") {
+			t.Errorf("the help of %q has no example", verb)
+		}
+		all.WriteString("$ fsbench " + strings.Join(args, " ") + "\n" + out.String() + "\n")
+	}
+	golden.Check(t, "help.txt", all.String())
+}

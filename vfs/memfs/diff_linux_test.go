@@ -1,0 +1,329 @@
+package memfs_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"github.com/fsbench/fsbench/vfs"
+	"github.com/fsbench/fsbench/vfs/memfs"
+	"github.com/fsbench/fsbench/vfs/osfs"
+)
+
+// The differential test does everything twice, in memory and on the real file
+// system of the temporary directory, and compares every answer and the tree that
+// is left.
+//
+// Root can take more identities than one: the test then switches the identity
+// that its thread shows to file systems, mounts what has to be mounted in a
+// namespace of its own, and can make immutable files. A second test runs the
+// same as an ordinary process, with one identity and nothing of that.
+const (
+	opsEnv = "FSBENCH_DIFF_OPS" // how many operations to try, in fresh sequences; unset: a few, always the same
+	dirEnv = "FSBENCH_DIFF_DIR" // set for the unprivileged child: where to work
+
+	opsDefault  = 30_000
+	opsSequence = 60
+)
+
+func TestLikeTheKernel(t *testing.T) {
+	dir := os.Getenv(dirEnv)
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	// Identity, umask and mounts belong to the thread, which ends with this
+	// goroutine since it is never unlocked.
+	runtime.LockOSThread()
+	m, err := newMachine(dir)
+	if err != nil {
+		t.Skipf("the kernel cannot be asked here: %v", err)
+	}
+	for _, note := range m.notes {
+		t.Log(note)
+	}
+	seen := map[string]int{}
+	sequences(t)
+	rapid.Check(t, func(rt *rapid.T) { m.sequence(rt, seen) })
+	if !t.Failed() {
+		t.Logf("answers: %v", seen)
+	}
+}
+
+// sequences sets how many sequences rapid draws, and from which seed.
+func sequences(t *testing.T) {
+	t.Helper()
+	ops, seed := opsDefault, "1"
+	if text := os.Getenv(opsEnv); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n <= 0 {
+			t.Fatalf("%s=%q: want a number of operations", opsEnv, text)
+		}
+		ops, seed = n, "0" // a random one, which rapid prints if the test fails
+	}
+	for name, value := range map[string]string{"rapid.checks": strconv.Itoa(max(1, ops/opsSequence)), "rapid.seed": seed} {
+		f := flag.Lookup(name)
+		if name == "rapid.seed" && f.Value.String() != "0" {
+			continue // asked for on the command line
+		}
+		old := f.Value.String()
+		if err := flag.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = flag.Set(name, old) })
+	}
+}
+
+func TestLikeTheKernelUnprivileged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: TestLikeTheKernel is unprivileged as it is")
+	}
+	const nobody = 65534
+	dir := t.TempDir()
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Skipf("a directory cannot be given away: %v", err)
+	}
+	held, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	// The temporary directory and the binary lie below folders that another user
+	// cannot search: both are reached without going through those.
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestLikeTheKernel$", "-test.v")
+	cmd.ExtraFiles = []*os.File{held}
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", dirEnv+"=/proc/self/fd/3")
+	cmd.SysProcAttr = &unix.SysProcAttr{Credential: &unix.Credential{Uid: nobody, Gid: nobody, Groups: []uint32{}}}
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err != nil:
+		t.Errorf("%v\n%s", err, out)
+	case bytes.Contains(out, []byte("--- SKIP")):
+		t.Skipf("%s", out)
+	}
+}
+
+// machine is a place on the real file system and what can be done there.
+type machine struct {
+	base     string // absolute
+	ids      []memfs.Cred
+	now      int // index in ids of who the thread is
+	root     bool
+	mounts   bool
+	flags    bool // immutable files
+	hardlink bool // hard links to the files of others are guarded
+	notes    []string
+	fs       *osfs.FS
+	runs     int
+}
+
+// depth is the directory that holds the worlds of both sides: so deep that no
+// ".." in a test leads above what both sides have.
+const depth = "/1/2/3/4/5/6"
+
+func newMachine(dir string) (*machine, error) {
+	m := &machine{root: os.Geteuid() == 0, fs: osfs.New()}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	held, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	m.base = fmt.Sprintf("/proc/self/fd/%d", held)
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return nil, fmt.Errorf("a umask of our own: %w", err)
+	}
+	guarded, err := os.ReadFile("/proc/sys/fs/protected_hardlinks")
+	if m.hardlink = err == nil && string(bytes.TrimSpace(guarded)) == "1"; !m.hardlink {
+		m.notes = append(m.notes, "hard links are not guarded here: links to the files of others are not compared")
+	}
+	if !m.root {
+		groups, err := os.Getgroups()
+		if err != nil {
+			return nil, err
+		}
+		me := memfs.Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Umask: 0o022}
+		for _, g := range groups {
+			me.Groups = append(me.Groups, uint32(g))
+		}
+		unix.Umask(0o022)
+		m.ids = []memfs.Cred{me}
+		return m, nil
+	}
+	m.ids = []memfs.Cred{
+		{Umask: 0o022},
+		{UID: 1001, GID: 1001, Groups: []uint32{3003}, Umask: 0o022},
+		{UID: 2002, GID: 2002, Umask: 0o037},
+	}
+	for i := range m.ids {
+		if err := m.become(i); err != nil {
+			return nil, err
+		}
+	}
+	err = errors.Join(m.become(0), unix.Unshare(unix.CLONE_NEWNS))
+	if err == nil {
+		err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	}
+	if m.mounts = err == nil; !m.mounts {
+		m.notes = append(m.notes, fmt.Sprintf("without mount points: %v", err))
+	}
+	probe := filepath.Join(m.base, "immutable")
+	err = errors.Join(os.WriteFile(probe, nil, 0o600), setImmutable(probe, true), setImmutable(probe, false), os.Remove(probe))
+	if m.flags = err == nil; !m.flags {
+		m.notes = append(m.notes, fmt.Sprintf("without immutable files: %v", err))
+	}
+	return m, nil
+}
+
+// become makes the thread, and no other, act on files as identity i.
+func (m *machine) become(i int) error {
+	if !m.root || m.now == i {
+		return nil
+	}
+	c := m.ids[i]
+	var groups *uint32
+	if len(c.Groups) > 0 {
+		groups = &c.Groups[0]
+	}
+	// The system call itself, since the wrapper would change every thread.
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(c.Groups)), uintptr(unsafe.Pointer(groups)), 0); errno != 0 {
+		return fmt.Errorf("setgroups: %w", errno)
+	}
+	_, gidErr := unix.SetfsgidRetGid(int(c.GID))
+	_, uidErr := unix.SetfsuidRetUid(int(c.UID))
+	if err := errors.Join(gidErr, uidErr); err != nil {
+		return err
+	}
+	// The calls do not say whether they worked; what they return next time does.
+	if uid, err := unix.SetfsuidRetUid(-1); err != nil || uid != int(c.UID) {
+		return fmt.Errorf("setfsuid: the thread acts as %d and not as %d", uid, c.UID)
+	}
+	unix.Umask(int(c.Umask))
+	m.now = i
+	return nil
+}
+
+func setImmutable(path string, on bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	const immutable = 0x10 // FS_IMMUTABLE_FL
+	var bits int
+	if bits, err = unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS); err != nil {
+		return err
+	}
+	bits &^= immutable
+	if on {
+		bits |= immutable
+	}
+	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, bits)
+}
+
+// sides are the two trees of one sequence, and the handles that are open in both.
+type sides struct {
+	m     *machine
+	t     *rapid.T
+	real  string // the world's directory
+	store *memfs.Store
+	dirs  [5]*twinDir
+	files [4]*twinFile
+	log   []string
+	seen  map[string]int
+	undo  []func() error
+}
+
+type twinDir struct {
+	as        int
+	real, mem vfs.Dir
+}
+
+type twinFile struct {
+	as        int
+	real, mem vfs.File
+}
+
+func (m *machine) sequence(t *rapid.T, seen map[string]int) {
+	if err := m.become(0); err != nil {
+		t.Fatal(err)
+	}
+	m.runs++
+	top := fmt.Sprintf("%s/%d", m.base, m.runs)
+	s := &sides{m: m, t: t, real: top + depth, store: memfs.New(m.ids[0]), seen: seen}
+	defer func() {
+		if err := errors.Join(m.become(0), s.close(), os.RemoveAll(top)); err != nil {
+			t.Fatalf("cleaning up: %v", err)
+		}
+	}()
+	s.build()
+	for i := range m.ids {
+		s.openRoot(i, depth, i)
+	}
+	for range rapid.IntRange(1, opsSequence).Draw(t, "operations") {
+		s.step()
+	}
+	if err := m.become(0); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(s.realTree(), s.memTree()); diff != "" {
+		t.Fatalf("the trees differ (-kernel +memfs):\n%s\nafter:\n%s", diff, s.history())
+	}
+}
+
+func (s *sides) history() string { return strings.Join(s.log, "\n") }
+
+func (s *sides) close() error {
+	for _, d := range s.dirs {
+		if d != nil {
+			_ = d.real.Close() // it may be closed
+		}
+	}
+	for _, f := range s.files {
+		if f != nil {
+			_ = f.real.Close()
+		}
+	}
+	var errs []error
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		errs = append(errs, s.undo[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// both does one operation on both sides as identity as, and compares the answers.
+// In memory it comes first: an open that the kernel would let wait is not done
+// there.
+func (s *sides) both(as int, what string, mem, real func() string) (ok bool) {
+	got := mem()
+	if excused(what, got, "") {
+		s.log = append(s.log, fmt.Sprintf("%d: %s = %s (memory only)", as, what, got))
+		return false
+	}
+	if err := s.m.become(as); err != nil {
+		s.t.Fatal(err)
+	}
+	want := real()
+	s.log = append(s.log, fmt.Sprintf("%d: %s = %s", as, what, want))
+	s.seen[strings.Fields(want)[0]]++
+	if got == want {
+		return true
+	}
+	if !excused(what, got, want) {
+		s.t.Fatalf("%s\nmemfs says %s", s.history(), got)
+	}
+	return false
+}
