@@ -21,15 +21,15 @@ import (
 	"github.com/fsbench/fsbench/trace"
 )
 
-func corpusScenario(t testing.TB, name string) scenarios.Scenario {
-	t.Helper()
+func corpusScenario(tb testing.TB, name string) scenarios.Scenario {
+	tb.Helper()
 	corpus, err := scenarios.Corpus()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	i := slices.IndexFunc(corpus, func(s scenarios.Scenario) bool { return s.Name == name })
 	if i < 0 {
-		t.Fatalf("no scenario %s in the corpus", name)
+		tb.Fatalf("no scenario %s in the corpus", name)
 	}
 	return corpus[i]
 }

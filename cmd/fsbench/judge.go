@@ -28,7 +28,7 @@ func (c *judgeCmd) Run(a *app) error {
 		if err != nil {
 			return usage(err)
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		in = f
 	}
 	events, err := trace.Read(in, c.Trace)

@@ -29,7 +29,7 @@ func (c *reportCmd) Run(a *app) error {
 	if err != nil {
 		return usage(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	rep, err := reports.ReadJSON(f, file)
 	if err != nil {
 		return usage(err)

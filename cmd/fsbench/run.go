@@ -314,7 +314,7 @@ func readWaivers(file string) ([]reports.Waiver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("waivers: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	var ws []reports.Waiver
 	dec := yaml.NewDecoder(f)
 	dec.KnownFields(true)

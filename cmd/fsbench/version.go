@@ -28,7 +28,8 @@ func (c *versionCmd) Run(a *app) error {
 		Report   int    `json:"report_schema"`
 	}{
 		fsbench.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, len(spec.Rules),
-		[2]int{wire.Speaks.Min, wire.Speaks.Max}, trace.Format, reports.Schema,
+		[2]int{wire.Speaks.Min, wire.Speaks.Max},
+		trace.Format, reports.Schema,
 	}
 	if c.JSON {
 		return a.json(v)

@@ -71,7 +71,7 @@ func overwrite(d vfs.Dir, name string, content []byte, flag vfs.Flag) (err error
 	for len(content) > 0 {
 		n, err := f.Write(content)
 		content = content[n:]
-		if err != nil && !(errors.Is(err, io.ErrShortWrite) && n > 0) {
+		if err != nil && (n == 0 || !errors.Is(err, io.ErrShortWrite)) {
 			return err
 		}
 	}

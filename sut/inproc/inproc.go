@@ -182,8 +182,8 @@ var _ sut.Session = (*session)(nil)
 
 // Do implements sut.Session.
 func (s *session) Do(ctx context.Context, c spec.Call) (spec.Outcome, error) {
-	if ctx.Err() != nil {
-		return spec.Outcome{Call: c.ID, Detail: "not started: " + ctx.Err().Error()}, nil
+	if cause := ctx.Err(); cause != nil {
+		return spec.Outcome{Call: c.ID, Detail: "not started: " + cause.Error()}, nil
 	}
 	return s.do(ctx, c), nil
 }

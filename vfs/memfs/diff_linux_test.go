@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"unsafe"
 
@@ -36,7 +37,7 @@ const (
 	dirEnv = "FSBENCH_DIFF_DIR" // set for the unprivileged child: where to work
 
 	opsDefault  = 30_000
-	opsSequence = 60
+	opsSequence = 50 // on average
 )
 
 func TestLikeTheKernel(t *testing.T) {
@@ -73,7 +74,9 @@ func sequences(t *testing.T) {
 		}
 		ops, seed = n, "0" // a random one, which rapid prints if the test fails
 	}
-	for name, value := range map[string]string{"rapid.checks": strconv.Itoa(max(1, ops/opsSequence)), "rapid.seed": seed} {
+	for name, value := range map[string]string{
+		"rapid.checks": strconv.Itoa(max(1, ops/opsSequence)), "rapid.steps": strconv.Itoa(opsSequence), "rapid.seed": seed,
+	} {
 		f := flag.Lookup(name)
 		if name == "rapid.seed" && f.Value.String() != "0" {
 			continue // asked for on the command line
@@ -105,7 +108,7 @@ func TestLikeTheKernelUnprivileged(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestLikeTheKernel$", "-test.v")
 	cmd.ExtraFiles = []*os.File{held}
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", dirEnv+"=/proc/self/fd/3")
-	cmd.SysProcAttr = &unix.SysProcAttr{Credential: &unix.Credential{Uid: nobody, Gid: nobody, Groups: []uint32{}}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody, Groups: []uint32{}}}
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err != nil:
@@ -117,16 +120,16 @@ func TestLikeTheKernelUnprivileged(t *testing.T) {
 
 // machine is a place on the real file system and what can be done there.
 type machine struct {
-	base     string // absolute
-	ids      []memfs.Cred
-	now      int // index in ids of who the thread is
-	root     bool
-	mounts   bool
-	flags    bool // immutable files
-	hardlink bool // hard links to the files of others are guarded
-	notes    []string
-	fs       *osfs.FS
-	runs     int
+	base   string // absolute
+	ids    []memfs.Cred
+	now    int // index in ids of who the thread is
+	root   bool
+	mounts bool
+	flags  bool // immutable files
+	links  bool // hard links to the files of others are guarded
+	notes  []string
+	fs     *osfs.FS
+	runs   int
 }
 
 // depth is the directory that holds the worlds of both sides: so deep that no
@@ -135,57 +138,75 @@ const depth = "/1/2/3/4/5/6"
 
 func newMachine(dir string) (*machine, error) {
 	m := &machine{root: os.Geteuid() == 0, fs: osfs.New()}
-	if err := os.Chmod(dir, 0o755); err != nil {
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return nil, fmt.Errorf("a umask of our own: %w", err)
+	}
+	if err := m.identify(); err != nil {
 		return nil, err
 	}
+	if m.root {
+		err := unix.Unshare(unix.CLONE_NEWNS)
+		if err == nil {
+			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
+		m.mounts = m.can("mount points", err)
+	}
+	// Opened now, since a descriptor from the old namespace could not be mounted on.
 	held, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	m.base = fmt.Sprintf("/proc/self/fd/%d", held)
-	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return nil, fmt.Errorf("a umask of our own: %w", err)
+	if err := os.Chmod(m.base, 0o755); err != nil {
+		return nil, err
+	}
+	if m.root {
+		probe := filepath.Join(m.base, "immutable")
+		m.flags = m.can("immutable files", errors.Join(os.WriteFile(probe, nil, 0o600),
+			setImmutable(probe, true), setImmutable(probe, false), os.Remove(probe)))
 	}
 	guarded, err := os.ReadFile("/proc/sys/fs/protected_hardlinks")
-	if m.hardlink = err == nil && string(bytes.TrimSpace(guarded)) == "1"; !m.hardlink {
-		m.notes = append(m.notes, "hard links are not guarded here: links to the files of others are not compared")
+	if err == nil && string(bytes.TrimSpace(guarded)) != "1" {
+		err = errors.New("they are not guarded here")
 	}
-	if !m.root {
-		groups, err := os.Getgroups()
-		if err != nil {
-			return nil, err
-		}
-		me := memfs.Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Umask: 0o022}
-		for _, g := range groups {
-			me.Groups = append(me.Groups, uint32(g))
-		}
-		unix.Umask(0o022)
-		m.ids = []memfs.Cred{me}
-		return m, nil
-	}
-	m.ids = []memfs.Cred{
-		{Umask: 0o022},
-		{UID: 1001, GID: 1001, Groups: []uint32{3003}, Umask: 0o022},
-		{UID: 2002, GID: 2002, Umask: 0o037},
-	}
-	for i := range m.ids {
-		if err := m.become(i); err != nil {
-			return nil, err
-		}
-	}
-	err = errors.Join(m.become(0), unix.Unshare(unix.CLONE_NEWNS))
-	if err == nil {
-		err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
-	}
-	if m.mounts = err == nil; !m.mounts {
-		m.notes = append(m.notes, fmt.Sprintf("without mount points: %v", err))
-	}
-	probe := filepath.Join(m.base, "immutable")
-	err = errors.Join(os.WriteFile(probe, nil, 0o600), setImmutable(probe, true), setImmutable(probe, false), os.Remove(probe))
-	if m.flags = err == nil; !m.flags {
-		m.notes = append(m.notes, fmt.Sprintf("without immutable files: %v", err))
-	}
+	m.links = m.can("hard links", err)
 	return m, nil
+}
+
+// can notes what has to be left out.
+func (m *machine) can(what string, err error) bool {
+	if err != nil {
+		m.notes = append(m.notes, fmt.Sprintf("without %s: %v", what, err))
+	}
+	return err == nil
+}
+
+// identify finds out who the thread can be.
+func (m *machine) identify() error {
+	if m.root {
+		m.ids = []memfs.Cred{
+			{Umask: 0o022},
+			{UID: 1001, GID: 1001, Groups: []uint32{3003}, Umask: 0o022},
+			{UID: 2002, GID: 2002, Umask: 0o037},
+		}
+		for i := range m.ids {
+			if err := m.become(i); err != nil {
+				return err
+			}
+		}
+		return m.become(0)
+	}
+	groups, err := os.Getgroups()
+	if err != nil {
+		return err
+	}
+	me := memfs.Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Umask: 0o022}
+	for _, g := range groups {
+		me.Groups = append(me.Groups, uint32(g))
+	}
+	unix.Umask(int(me.Umask))
+	m.ids = []memfs.Cred{me}
+	return nil
 }
 
 // become makes the thread, and no other, act on files as identity i.
@@ -265,7 +286,7 @@ func (m *machine) sequence(t *rapid.T, seen map[string]int) {
 	top := fmt.Sprintf("%s/%d", m.base, m.runs)
 	s := &sides{m: m, t: t, real: top + depth, store: memfs.New(m.ids[0]), seen: seen}
 	defer func() {
-		if err := errors.Join(m.become(0), s.close(), os.RemoveAll(top)); err != nil {
+		if err := errors.Join(m.become(0), s.close(), m.remove(top)); err != nil {
 			t.Fatalf("cleaning up: %v", err)
 		}
 	}()
@@ -273,9 +294,7 @@ func (m *machine) sequence(t *rapid.T, seen map[string]int) {
 	for i := range m.ids {
 		s.openRoot(i, depth, i)
 	}
-	for range rapid.IntRange(1, opsSequence).Draw(t, "operations") {
-		s.step()
-	}
+	t.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) { s.step() }})
 	if err := m.become(0); err != nil {
 		t.Fatal(err)
 	}

@@ -256,7 +256,7 @@ func (s *sides) onTwo(d, to *twinDir) {
 	}
 	switch op := rapid.SampledFrom([]string{"link", "rename", "rename", "rename", "publish"}).Draw(s.t, "op"); op {
 	case "link":
-		if s.m.hardlink || d.as == 0 && s.m.root {
+		if s.m.links {
 			each(label(op), func(d, to vfs.Dir) string { return word(d.Link(name, to, toName)) })
 		}
 	case "rename":

@@ -26,63 +26,93 @@ var (
 	fileBits  = rapid.SampledFrom([]uint32{0o644, 0o666, 0o600, 0o444, 0o200, 0, 0o4755, 0o2755, 0o2745, 0o6777, 0o640, 0o604})
 )
 
-// build draws a world of a dozen entries and makes it on both sides.
+// entry is one entry of a world before it is known what is there already.
+type entry struct {
+	parent, of int // of which directory, and of which file if it is a further name
+	name, typ  string
+	node       memfs.Node
+}
+
+func genEntry(t *rapid.T) entry {
+	e := entry{
+		parent: rapid.IntRange(0, 9).Draw(t, "parent"), name: entryName.Draw(t, "name"),
+		typ: rapid.SampledFrom([]string{"dir", "dir", "dir", "file", "file", "file", "link", "fifo", "name"}).Draw(t, "type"),
+	}
+	n := &e.node
+	n.UID, n.GID = uint32(max(0, uids.Draw(t, "uid"))), uint32(max(0, gids.Draw(t, "gid")))
+	switch e.typ {
+	case "dir":
+		n.Type, n.Bits = fs.ModeDir, dirBits.Draw(t, "mode")
+	case "file":
+		n.Bits, n.Data = fileBits.Draw(t, "mode"), []byte(contents.Draw(t, "content"))
+	case "link":
+		n.Type, n.Bits, n.Link = fs.ModeSymlink, 0o777, linkTexts.Filter(func(s string) bool { return s != "" }).Draw(t, "text")
+		return e
+	case "fifo":
+		n.Type, n.Bits = fs.ModeNamedPipe, fileBits.Draw(t, "mode")
+		return e
+	case "name":
+		e.of = rapid.IntRange(0, 9).Draw(t, "of")
+		return e
+	}
+	n.Immutable = rapid.IntRange(0, 9).Draw(t, "immutable") == 9
+	if rapid.IntRange(0, 7).Draw(t, "mount") == 7 {
+		n.Mount = rapid.SampledFrom([]memfs.Mount{memfs.Bound, memfs.BoundReadOnly}).Draw(t, "mounted")
+	}
+	return e
+}
+
+// build draws a world and makes it on both sides.
 func (s *sides) build() {
 	s.must(os.MkdirAll(s.real, 0o755))
-	admin := s.store.Admin()
 	for i := 2; i <= len(depth); i += 2 {
-		s.must(admin.Make(depth[1:i], s.owned(fs.ModeDir, 0o755, 0, 0)))
+		s.must(s.store.Admin().Make(depth[1:i], memfs.Node{Type: fs.ModeDir, Bits: 0o755, UID: s.m.ids[0].UID, GID: s.m.ids[0].GID}))
 	}
 	dirs := []string{""}
 	var files, all []string
-	var immutable, mounted []string
-	mounts := map[string]memfs.Mount{}
-	for range rapid.IntRange(0, 14).Draw(s.t, "entries") {
-		p := path.Join(rapid.SampledFrom(dirs).Draw(s.t, "parent"), entryName.Draw(s.t, "name"))
+	var later []func() // what would be in the way of the rest
+	for _, e := range rapid.SliceOfN(rapid.Custom(genEntry), 0, 14).Draw(s.t, "world") {
+		p, n := path.Join(dirs[e.parent%len(dirs)], e.name), e.node
 		if slices.Contains(all, p) {
 			continue
 		}
-		typ := rapid.SampledFrom([]string{"dir", "dir", "dir", "file", "file", "file", "link", "fifo", "name"}).Draw(s.t, "type")
-		if typ == "name" {
-			if len(files) == 0 {
-				continue
+		all = append(all, p)
+		if e.typ == "name" {
+			if len(files) > 0 {
+				s.addName(p, files[e.of%len(files)])
 			}
-			old := rapid.SampledFrom(files).Draw(s.t, "of")
-			s.must(errors.Join(os.Link(s.at(old), s.at(p)), admin.Hardlink(s.in(p), s.in(old))))
-			s.log = append(s.log, fmt.Sprintf("%s: a name of %s", p, old))
-			all = append(all, p)
 			continue
 		}
-		n := s.draw(typ)
+		if !s.m.root {
+			n.UID, n.GID = s.m.ids[0].UID, s.m.ids[0].GID
+		}
+		n.Immutable = n.Immutable && s.m.flags
+		if !s.m.mounts {
+			n.Mount = memfs.NotMounted
+		}
 		s.make(p, n)
-		all = append(all, p)
-		switch typ {
-		case "dir":
+		if n.Immutable {
+			later = append(later, func() { s.setImmutable(p) })
+		}
+		if n.Mount != memfs.NotMounted {
+			later = append(later, func() { s.mount(p, n.Mount) })
+		}
+		switch {
+		case e.typ == "dir":
 			dirs = append(dirs, p)
-		case "file":
+		case e.typ == "file" && n.Mount == memfs.NotMounted:
+			// memfs cannot say that a file with two names is a mount point at one of them.
 			files = append(files, p)
 		}
 	}
-	// A file with two names is a mount point at one of them only, which memfs cannot
-	// say; so only the directories are mounted on.
-	for _, p := range dirs[1:] {
-		if s.m.mounts && rapid.IntRange(0, 7).Draw(s.t, "mount") == 0 {
-			mounts[p] = rapid.SampledFrom([]memfs.Mount{memfs.Bound, memfs.BoundReadOnly}).Draw(s.t, "mounted")
-			mounted = append(mounted, p)
-		}
+	for _, do := range later {
+		do()
 	}
-	for _, p := range slices.Concat(dirs[1:], files) {
-		if s.m.flags && rapid.IntRange(0, 9).Draw(s.t, "immutable") == 0 {
-			immutable = append(immutable, p)
-		}
-	}
-	for _, p := range immutable {
-		s.setImmutable(p, true)
-	}
-	slices.Sort(mounted)
-	for _, p := range mounted {
-		s.mount(p, mounts[p])
-	}
+}
+
+func (s *sides) addName(p, old string) {
+	s.log = append(s.log, fmt.Sprintf("%s: a name of %s", p, old))
+	s.must(errors.Join(os.Link(s.at(old), s.at(p)), s.store.Admin().Hardlink(s.in(p), s.in(old))))
 }
 
 func (s *sides) must(err error) {
@@ -94,34 +124,6 @@ func (s *sides) must(err error) {
 func (s *sides) at(p string) string { return filepath.Join(s.real, p) }
 
 func (s *sides) in(p string) string { return path.Join(depth[1:], p) }
-
-func (s *sides) owned(typ fs.FileMode, bits uint32, uid, gid int) memfs.Node {
-	n := memfs.Node{Type: typ, Bits: bits, UID: uint32(uid), GID: uint32(gid)}
-	if !s.m.root {
-		n.UID, n.GID = s.m.ids[0].UID, s.m.ids[0].GID
-	}
-	return n
-}
-
-func (s *sides) draw(typ string) memfs.Node {
-	uid := max(0, uids.Draw(s.t, "uid"))
-	gid := max(0, gids.Draw(s.t, "gid"))
-	switch typ {
-	case "dir":
-		return s.owned(fs.ModeDir, dirBits.Draw(s.t, "mode"), uid, gid)
-	case "link":
-		n := s.owned(fs.ModeSymlink, 0o777, uid, gid)
-		if n.Link = linkTexts.Draw(s.t, "text"); n.Link == "" {
-			n.Link = "a"
-		}
-		return n
-	case "fifo":
-		return s.owned(fs.ModeNamedPipe, fileBits.Draw(s.t, "mode"), uid, gid)
-	}
-	n := s.owned(0, fileBits.Draw(s.t, "mode"), uid, gid)
-	n.Data = []byte(contents.Draw(s.t, "content"))
-	return n
-}
 
 func (s *sides) make(p string, n memfs.Node) {
 	s.log = append(s.log, fmt.Sprintf("%s: %v %04o %d:%d %q %s", p, n.Type, n.Bits, n.UID, n.GID, n.Data, n.Link))
@@ -145,28 +147,28 @@ func (s *sides) make(p string, n memfs.Node) {
 	}
 }
 
-func (s *sides) setImmutable(p string, on bool) {
-	s.log = append(s.log, fmt.Sprintf("%s: immutable %v", p, on))
-	s.must(setImmutable(s.at(p), on))
-	if on {
-		held, err := os.Open(s.at(p))
-		s.must(err)
-		s.undo = append(s.undo, func() error {
-			return errors.Join(setImmutable(fmt.Sprintf("/proc/self/fd/%d", held.Fd()), false), held.Close())
-		})
-	}
-	s.must(s.store.Admin().Change(s.in(p), func(n *memfs.Node) { n.Immutable = on }))
+func (s *sides) setImmutable(p string) {
+	s.log = append(s.log, p+": immutable")
+	held, err := os.Open(s.at(p))
+	s.must(err)
+	s.must(setImmutable(s.at(p), true))
+	s.undo = append(s.undo, func() error {
+		return errors.Join(setImmutable(fmt.Sprintf("/proc/self/fd/%d", held.Fd()), false), held.Close())
+	})
 }
 
 func (s *sides) mount(p string, kind memfs.Mount) {
 	s.log = append(s.log, fmt.Sprintf("%s: mounted %d", p, kind))
 	at := s.at(p)
 	s.must(unix.Mount(at, at, "", unix.MS_BIND, ""))
-	s.undo = append(s.undo, func() error { return unix.Unmount(at, unix.MNT_DETACH) })
+	held, err := unix.Open(at, unix.O_PATH|unix.O_CLOEXEC, 0)
+	s.must(err)
+	s.undo = append(s.undo, func() error { // wherever it was moved to in the meantime
+		return errors.Join(unix.Unmount(fmt.Sprintf("/proc/self/fd/%d", held), unix.MNT_DETACH), unix.Close(held))
+	})
 	if kind == memfs.BoundReadOnly {
 		s.must(unix.Mount("", at, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	}
-	s.must(s.store.Admin().Mount(s.in(p), kind))
 }
 
 // change does what the hands of the bench do while handles are open.
@@ -214,6 +216,9 @@ func (s *sides) realTree() map[string]string {
 		if err := unix.Lstat(p, &st); err != nil {
 			return err
 		}
+		if err := s.m.unlock(p, e); err != nil {
+			return err
+		}
 		var text []byte
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFREG:
@@ -232,6 +237,21 @@ func (s *sides) realTree() map[string]string {
 		return err
 	}))
 	return tree
+}
+
+// unlock lets the owner look at what it closed to itself.
+func (m *machine) unlock(p string, e fs.DirEntry) error {
+	if m.root || e.Type()&fs.ModeSymlink != 0 {
+		return nil
+	}
+	return os.Chmod(p, 0o700)
+}
+
+func (m *machine) remove(dir string) error {
+	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+		return errors.Join(err, m.unlock(p, e))
+	})
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
 func (s *sides) memTree() map[string]string {
