@@ -35,8 +35,8 @@ func corpusScenario(tb testing.TB, name string) scenarios.Scenario {
 }
 
 // TestJourney shows one denied write from the call to the fault, the handlers, the
-// landed bytes and the Log, as docs/ARCHITECTURE.md prints it; and that an honest
-// handler and a lying one differ in the tree alone.
+// landed bytes and the Log, as docs/ARCHITECTURE.md prints it; and beside it what
+// comes of it when the handler lies.
 func TestJourney(t *testing.T) {
 	for _, name := range []string{"denied-write", "denied-write-liar"} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,27 @@ func TestJourney(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden.Check(t, "trace/"+name+".jsonl", b.String())
+			b.Reset()
+			if err := reports.WriteStory(&b, j.Run.Events); err != nil {
+				t.Fatal(err)
+			}
+			golden.Check(t, "trace/"+name+".txt", b.String())
 		})
+	}
+}
+
+// TestJourneyInDocs keeps the page true.
+func TestJourneyInDocs(t *testing.T) {
+	page, err := os.ReadFile("docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	story, err := os.ReadFile("golden/trace/denied-write.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(page, story) {
+		t.Error("docs/ARCHITECTURE.md does not show golden/trace/denied-write.txt; mend: paste that file below \"One denied write\"")
 	}
 }
 

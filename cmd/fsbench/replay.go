@@ -11,14 +11,13 @@ import (
 	"github.com/fsbench/fsbench/reports"
 	"github.com/fsbench/fsbench/sandbox/disk"
 	"github.com/fsbench/fsbench/scenarios"
-	"github.com/fsbench/fsbench/trace"
 )
 
 type replayCmd struct {
 	Scenario string `arg:"" help:"Scenario file; or PROFILE:SEED:N for the N-th generated one, from 0."`
 	Sandbox  string `default:"mem" help:"Where to run: mem or disk."`
 	Subject  string `default:"reference" help:"What to judge: reference, or mutant:NAME."`
-	Explain  bool   `help:"Print the trace: calls, faults, handlers, Log, tree."`
+	Explain  bool   `help:"Tell what happened: calls, faults, handlers, Log, tree."`
 	Keep     string `placeholder:"FILE" help:"Write the trace to a file."`
 	JSON     bool   `help:"Print findings and counts as JSON."`
 }
@@ -48,7 +47,7 @@ func (c *replayCmd) Run(a *app) error {
 		}
 	}
 	if c.Explain {
-		if err := trace.Write(a.out, j.Run.Events); err != nil {
+		if err := reports.WriteStory(a.out, j.Run.Events); err != nil {
 			return err
 		}
 	}
