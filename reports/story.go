@@ -79,8 +79,11 @@ func tell(e trace.Event, before spec.World) []line {
 func tellCall(c spec.Call) string {
 	fields := []spec.Field{{Value: string(c.Kind)}, {Value: c.Path}}
 	for _, f := range []spec.Field{
-		{Key: "to", Value: c.To}, {Key: "tool", Value: c.Tool}, {Key: "args", Value: cut(c.Args.String())},
-		{Key: "expect", Value: cut(c.ExpectVersion)}, {Key: "session", Value: string(c.Session)},
+		{Key: "to", Value: c.To},
+		{Key: "tool", Value: c.Tool},
+		{Key: "args", Value: cut(c.Args.String())},
+		{Key: "expect", Value: cut(c.ExpectVersion)},
+		{Key: "session", Value: string(c.Session)},
 	} {
 		if f.Value != "" {
 			fields = append(fields, f)
@@ -156,7 +159,9 @@ func tellWorld(after, before spec.World) []line {
 func tellNode(p string, n spec.Node) string {
 	fields := []spec.Field{{Value: p}, {Value: string(n.Type)}, {Key: "mode", Value: n.Mode.String()}}
 	for _, f := range []spec.Field{
-		{Key: "owner", Value: string(n.Owner)}, {Key: "to", Value: n.Link}, {Key: "hard", Value: n.Hard},
+		{Key: "owner", Value: string(n.Owner)},
+		{Key: "to", Value: n.Link},
+		{Key: "hard", Value: n.Hard},
 		{Key: "mount", Value: string(n.Mount)},
 	} {
 		if f.Value != "" {

@@ -64,6 +64,22 @@ func usage(err error) error {
 	return &exit{reports.ExitUsage, err}
 }
 
+// newParser returns a parser of the command line; exit is called once help is
+// printed.
+func newParser(out, errs io.Writer, exit func(int)) *kong.Kong {
+	parser, err := kong.New(&cli{},
+		kong.Name("fsbench"),
+		kong.Description("Decides whether an agent's file tools can be trusted."),
+		kong.Writers(out, errs),
+		kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+	)
+	if err != nil {
+		panic("fsbench: command line: " + err.Error())
+	}
+	return parser
+}
+
 // run is the whole program but for its process: it returns the exit code.
 func run(args []string, in io.Reader, out, errs io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -72,19 +88,8 @@ func run(args []string, in io.Reader, out, errs io.Writer) (code int) {
 	if os.Getenv("NO_COLOR") != "" || !a.outTTY {
 		text.DisableColors()
 	}
-	var c cli
 	done := errors.New("done") // help was printed
-	parser, err := kong.New(&c,
-		kong.Name("fsbench"),
-		kong.Description("Decides whether an agent's file tools can be trusted."),
-		kong.Writers(out, errs),
-		kong.Exit(func(int) { panic(done) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.UsageOnError(),
-	)
-	if err != nil {
-		panic("fsbench: command line: " + err.Error())
-	}
+	parser := newParser(out, errs, func(int) { panic(done) })
 	defer func() {
 		if p := recover(); p != nil {
 			if p != done { //nolint:errorlint // it is the very value

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -48,12 +50,15 @@ func TestRulesPage(t *testing.T) {
 	}
 }
 
+// verbs are the words that a command can begin with.
+var verbs = []string{
+	"run", "gen", "judge", "replay", "shrink", "report", "rules", "zoo", "serve", "doctor", "version",
+}
+
 // TestHelp keeps the help of every verb, with its example, under review.
 func TestHelp(t *testing.T) {
 	var all strings.Builder
-	for _, verb := range []string{
-		"", "run", "gen", "judge", "replay", "shrink", "report", "rules", "rules list", "rules explain", "zoo", "serve", "doctor", "version",
-	} {
+	for _, verb := range append([]string{"", "rules list", "rules explain"}, verbs...) {
 		var out, errs bytes.Buffer
 		args := append(strings.Fields(verb), "--help")
 		if code := run(args, strings.NewReader(""), &out, &errs); code != 0 || errs.Len() > 0 {
@@ -65,4 +70,39 @@ func TestHelp(t *testing.T) {
 		all.WriteString("$ fsbench " + strings.Join(args, " ") + "\n" + out.String() + "\n")
 	}
 	golden.Check(t, "help.txt", all.String())
+}
+
+// documented matches a command that a document shows: a line of its own, an
+// example of the help, or a code span with arguments.
+var documented = regexp.MustCompile("(?m)^(?:Example: |\\s+replay: )?(?:go run \\./cmd/)?fsbench ([a-z]+(?: [^`\n]+)?)$|`fsbench ([^ `]+ [^`]+)`")
+
+// TestDocumentedCommands holds every command that the documents show, and every
+// example of the help, against the command line.
+func TestDocumentedCommands(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	adrs, err := filepath.Glob("../../docs/adr/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(append(pages, adrs...), "../../README.md", "../../CONTRIBUTING.md", "../../golden/help.txt")
+	found := 0
+	for _, page := range pages {
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range documented.FindAllStringSubmatch(string(data), -1) {
+			line, _, _ := strings.Cut(m[1]+m[2], " > ")
+			found++
+			if _, err := newParser(io.Discard, io.Discard, func(int) {}).Parse(strings.Fields(line)); err != nil {
+				t.Errorf("%s shows %q: %v", page, line, err)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("found %d commands in the documents, want at least 20: the pattern no longer sees them", found)
+	}
 }

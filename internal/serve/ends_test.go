@@ -1,10 +1,12 @@
 package serve_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -90,6 +92,20 @@ func TestEnds(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// One who pipes in a request and closes the pipe gets the answer.
+func TestAnswersAfterTheEnd(t *testing.T) {
+	const line = `{"jsonrpc":"2.0","id":1,"method":"hello","params":` + hello + "}\n"
+	for range 200 { // what is to be caught was a race
+		var out bytes.Buffer
+		if err := serve.Serve(t.Context(), strings.NewReader(line), &out, plain()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), `"implementation"`) {
+			t.Fatalf("answered %q, want the result of hello", out.String())
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"time"
 
 	"github.com/creachadair/jrpc2"
 
@@ -27,6 +28,10 @@ import (
 // concurrency is how many requests are worked on at a time. It is far more than
 // a runner makes: a cancel must never queue behind what it cancels.
 const concurrency = 128
+
+// finish is how long a server goes on after the end of its input, for what it
+// was asked before and for an output that nobody reads.
+const finish = 2 * time.Second
 
 // Options say what is served.
 type Options struct {
@@ -68,7 +73,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, opt Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &server{opt: opt, ctx: ctx}
-	s.conn = wire.NewConn(r, closer(w), wire.ConnOptions{Fault: s.fault, AnswerUnread: true})
+	s.conn = wire.NewConn(r, closer(w), wire.ConnOptions{Fault: s.fault, AnswerUnread: true, Finish: finish})
 	s.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
 		AllowPush: true, DisableBuiltin: true, Concurrency: concurrency,
 		NewContext: func() context.Context { return ctx },

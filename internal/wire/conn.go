@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/creachadair/jrpc2"
 	"github.com/creachadair/jrpc2/channel"
@@ -45,6 +46,12 @@ type ConnOptions struct {
 	// HoldEOF keeps the end of file back until every answer has been Settled.
 	// The library's client may otherwise drop an answer that the end follows.
 	HoldEOF bool
+
+	// Finish keeps the end of file back from a server, for so long at most, until
+	// it has answered what it was asked: one who pipes in requests and closes the
+	// pipe wants the answers. A request that itself waits for the other side is
+	// not waited for.
+	Finish time.Duration
 }
 
 // Conn carries lines between one side of the protocol and its JSON-RPC library,
@@ -64,7 +71,9 @@ type Conn struct {
 	mu      sync.Mutex
 	asked   map[string]*question // what this side asked, by id
 	open    int                  // answers handed to the library and not Settled
-	settled chan struct{}
+	serving int                  // requests handed to the library and not answered
+	asking  int                  // requests of this side's that are waiting
+	settled chan struct{}        // one of the counts went down
 }
 
 var _ channel.Channel = (*Conn)(nil)
@@ -134,12 +143,33 @@ func (c *Conn) Send(line []byte) error {
 	if err := json.Unmarshal(line, &m); err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
-	if m.ID != nil && m.Method != "" {
+	answer := m.Method == ""
+	if m.ID != nil && !answer {
 		c.mu.Lock()
 		c.asked[string(m.ID)] = &question{method: m.Method}
+		c.asking++
 		c.mu.Unlock()
 	}
+	err := c.put(line)
+	c.mu.Lock()
+	if answer {
+		c.serving--
+	}
+	c.wake()
+	c.mu.Unlock()
+	return err
+}
+
+func (c *Conn) put(line []byte) error {
 	return c.out.put(parcel{line: append(bytes.Clone(line), '\n')})
+}
+
+// wake has await look again.
+func (c *Conn) wake() {
+	select {
+	case c.settled <- struct{}{}:
+	default:
+	}
 }
 
 // Flush waits until everything sent so far has been written.
@@ -166,14 +196,12 @@ func (c *Conn) Settle(id string) (had bool) {
 	q := c.asked[id]
 	if q.state == waiting {
 		q.state = abandoned
+		c.asking--
+		c.wake()
 		return false
 	}
-	if c.open--; c.open == 0 {
-		select {
-		case c.settled <- struct{}{}:
-		default:
-		}
-	}
+	c.open--
+	c.wake()
 	return true
 }
 
@@ -210,20 +238,42 @@ func (c *Conn) pump(r io.Reader) {
 		}
 	}
 	c.hold()
+	c.finish()
 }
 
 // hold waits until every answer handed up has been taken.
 func (c *Conn) hold() {
-	for c.opt.HoldEOF {
+	if c.opt.HoldEOF {
+		c.await(context.Background(), func() bool { return c.open == 0 })
+	}
+}
+
+// finish waits until every request that can be answered has been, and the
+// answers are written: the library closes the Conn at the end of file.
+func (c *Conn) finish() {
+	if c.opt.Finish == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.opt.Finish)
+	defer cancel()
+	c.await(ctx, func() bool { return c.serving <= c.asking })
+	_ = c.Flush(ctx) // one who does not read cannot be told
+}
+
+// await returns when the counts are as wanted, which is looked at under the lock.
+func (c *Conn) await(ctx context.Context, wanted func() bool) {
+	for {
 		c.mu.Lock()
-		open := c.open
+		ok := wanted()
 		c.mu.Unlock()
-		if open == 0 {
+		if ok {
 			return
 		}
 		select {
 		case <-c.settled:
 		case <-c.done:
+			return
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -245,6 +295,11 @@ func (c *Conn) admit(line []byte) []byte {
 	case m.ID == nil && c.opt.Notify != nil:
 		c.opt.Notify(m.Method, m.Params)
 		return nil
+	}
+	if m.ID != nil {
+		c.mu.Lock()
+		c.serving++
+		c.mu.Unlock()
 	}
 	return line
 }
@@ -291,6 +346,7 @@ func (c *Conn) claim(id json.RawMessage) (method string, before questionState) {
 	before = q.state
 	if q.state = answered; before == waiting {
 		c.open++
+		c.asking--
 	}
 	return q.method, before
 }
@@ -302,12 +358,12 @@ func (c *Conn) refuse(m Message, line []byte, f *Fault) []byte {
 	c.report(line, f)
 	switch {
 	case m.ID == nil && m.Method == "" && c.opt.AnswerUnread:
-		_ = c.Send(errorLine(nil, codeOf(f.Kind), f.Error())) // one who does not read cannot be told
+		_ = c.put(errorLine(nil, codeOf(f.Kind), f.Error())) // one who does not read cannot be told
 		return nil
 	case m.ID == nil || string(m.ID) == "null" || !validID(m.ID):
 		return nil
 	case m.Request():
-		_ = c.Send(errorLine(m.ID, codeOf(f.Kind), f.Error()))
+		_ = c.put(errorLine(m.ID, codeOf(f.Kind), f.Error()))
 		return nil
 	}
 	if _, before := c.claim(m.ID); before != waiting {
