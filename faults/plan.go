@@ -104,6 +104,7 @@ func (in Injection) fields() []spec.Field {
 // errors.
 func ParsePlan(name string, line int, text string) (Plan, error) {
 	var p Plan
+	var starts []int // the line of each injection
 	for i, row := range strings.Split(text, "\n") {
 		at := func(err error) error { return fmt.Errorf("%s:%d: %w", name, line+i, err) }
 		if t := strings.TrimSpace(row); t == "" || t[0] == '#' {
@@ -119,6 +120,7 @@ func ParsePlan(name string, line int, text string) (Plan, error) {
 				return Plan{}, at(err)
 			}
 			p.Injections = append(p.Injections, in)
+			starts = append(starts, line+i)
 			continue
 		}
 		n := len(p.Injections)
@@ -131,8 +133,8 @@ func ParsePlan(name string, line int, text string) (Plan, error) {
 		}
 		p.Injections[n-1].Do.Swap = append(p.Injections[n-1].Do.Swap, e)
 	}
-	if err := p.Check(); err != nil {
-		return Plan{}, fmt.Errorf("%s:%d: %w", name, line, err)
+	if i, err := p.firstWrong(); err != nil {
+		return Plan{}, fmt.Errorf("%s:%d: %w", name, starts[i], err)
 	}
 	return p, nil
 }
@@ -199,17 +201,24 @@ func number(f spec.Field) (int, error) {
 // is not one, an errno that no kernel gives at the selected operations, an edit
 // that cannot be carried out.
 func (p Plan) Check() error {
+	_, err := p.firstWrong()
+	return err
+}
+
+// firstWrong returns what Check reports and the position of the injection that it
+// is about.
+func (p Plan) firstWrong() (int, error) {
 	seen := map[string]bool{}
-	for _, in := range p.Injections {
+	for i, in := range p.Injections {
 		if seen[in.ID] || in.ID == "" {
-			return fmt.Errorf("injection %q: want an id that is not empty and not taken", in.ID)
+			return i, fmt.Errorf("injection %q: want an id that is not empty and not taken", in.ID)
 		}
 		seen[in.ID] = true
 		if err := in.check(); err != nil {
-			return fmt.Errorf("injection %s: %w", in.ID, err)
+			return i, fmt.Errorf("injection %s: %w", in.ID, err)
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 func (in Injection) check() error {
@@ -224,6 +233,15 @@ func (in Injection) check() error {
 	}
 	if _, err := path.Match(in.When.Name, ""); err != nil {
 		return fmt.Errorf("name %q: want a pattern as in path.Match", in.When.Name)
+	}
+	if u := in.When.Under; u != "" && (u != path.Clean(u) || u[0] == '/' || u == ".." || strings.HasPrefix(u, "../")) {
+		return fmt.Errorf("under %q: want a clean path below the sandbox, as in: ws/d", u)
+	}
+	if in.When.Nth < 0 {
+		return fmt.Errorf("nth %d: want a number from 1, or none for every match", in.When.Nth)
+	}
+	if in.Do.Short != nil && *in.Do.Short < 0 {
+		return fmt.Errorf("short %d: want a number of bytes from 0", *in.Do.Short)
 	}
 	if in.Do.Swap != nil && len(in.Do.Swap) == 0 {
 		return fmt.Errorf("swap: want at least one indented edit below it")

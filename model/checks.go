@@ -9,27 +9,28 @@ import (
 // Checks lists every Check.
 var Checks = slices.Concat(seamChecks, requestChecks, fileChecks, answerChecks, logChecks, wireChecks)
 
-// branchRules are the rules that branches carry.
+// branchRules are the rules that branches carry, and that differences from them
+// break.
 var branchRules = []spec.RuleID{
 	"AT-001", "AT-002", "AT-003", "AT-004", "AT-007", "AT-008", "AT-009", "AT-010", "AT-012", "AT-013", "AT-015",
-	"AT-017", "AT-018", "AT-019", "FB-004", "FB-010", "FB-011", "FB-023", "FB-024", "OC-001", "OC-003", "OC-005",
-	"OC-006", "OC-007", "PR-001", "PR-002", "PR-003", "PR-004", "PR-005", "PR-006", "PR-007", "PR-008", "PR-009",
-	"PR-010", "PR-011", "PR-012", "PR-013",
+	"AT-017", "AT-018", "AT-019", "AT-021", "AT-022", "FB-004", "FB-010", "FB-011", "FB-012", "FB-023", "FB-024",
+	"OC-001", "OC-003", "OC-005", "OC-006", "OC-007", "PR-001", "PR-002", "PR-003", "PR-004", "PR-005", "PR-006",
+	"PR-007", "PR-008", "PR-009", "PR-010", "PR-011", "PR-012", "PR-013",
 }
 
 // broke makes the one finding of a check.
 func broke(got string, want ...string) []Finding { return []Finding{{Got: got, Want: want}} }
 
 // spots returns where a path of the call may have led, given when an adversary
-// struck. Paths that lead nowhere are left out.
-func spots(x *Exchange, path string, last bool) (out []spot, trees []tree) {
+// struck, and the tree that it led through. Paths that lead nowhere are left out.
+func spots(x *Exchange, path string, last bool) (out []spot, at []tree) {
 	for _, w := range worlds(x) {
 		if s := resolve(w, x.Header, path, last); s.no == nil {
 			out = append(out, s)
-			trees = append(trees, tree{w})
+			at = append(at, tree{w})
 		}
 	}
-	return out, trees
+	return out, at
 }
 
 // aims returns the path that a call writes to, and the path that it unlinks;

@@ -23,8 +23,7 @@ var requestChecks = []Check{
 }
 
 // each runs f over the consultations, stopping at the first finding.
-func each(x *Exchange, f func(c trace.Consult, d spec.Denial) (applies bool, broken []Finding)) (int, []Finding) {
-	applied := 0
+func each(x *Exchange, f func(c trace.Consult, d spec.Denial) (applies bool, broken []Finding)) (applied bool, broken []Finding) {
 	for _, c := range x.Consults {
 		d := spec.Denial{}
 		if c.Write != nil {
@@ -33,9 +32,7 @@ func each(x *Exchange, f func(c trace.Consult, d spec.Denial) (applies bool, bro
 			d = c.Delete.Denial
 		}
 		applies, broken := f(c, d)
-		if applies {
-			applied++
-		}
+		applied = applied || applies
 		if broken != nil {
 			return applied, broken
 		}
@@ -64,7 +61,7 @@ func destinations(x *Exchange, seam spec.Seam) []string {
 	return out
 }
 
-func exactDestination(x *Exchange) (int, []Finding) {
+func exactDestination(x *Exchange) (bool, []Finding) {
 	return each(x, func(c trace.Consult, d spec.Denial) (bool, []Finding) {
 		want := destinations(x, seamOf(c))
 		if want == nil || slices.Contains(want, d.Dst) {
@@ -80,9 +77,9 @@ func requested(x *Exchange) []spec.Content {
 		return []spec.Content{x.Call.Content}
 	}
 	var out []spec.Content
-	ss, trees := spots(x, x.Call.Path, false)
+	ss, at := spots(x, x.Call.Path, false)
 	for i, s := range ss {
-		out = append(out, trees[i].w[s.path].Content)
+		out = append(out, at[i].w[s.path].Content)
 	}
 	return out
 }
@@ -92,7 +89,7 @@ func exactContent(x *Exchange, c trace.Consult) bool {
 }
 
 // scribbled reports whether a handler that scribbles over its request was asked
-// before the i-th consultation.
+// before c.
 func scribbled(x *Exchange, c trace.Consult) bool {
 	for _, e := range x.Consults {
 		if e.Handler == c.Handler && seamOf(e) == seamOf(c) {
@@ -105,7 +102,7 @@ func scribbled(x *Exchange, c trace.Consult) bool {
 	return false
 }
 
-func exactBytes(x *Exchange) (int, []Finding) {
+func exactBytes(x *Exchange) (bool, []Finding) {
 	return each(x, func(c trace.Consult, _ spec.Denial) (bool, []Finding) {
 		if c.Write == nil || scribbled(x, c) {
 			return false, nil
@@ -117,7 +114,7 @@ func exactBytes(x *Exchange) (int, []Finding) {
 	})
 }
 
-func ownCopy(x *Exchange) (int, []Finding) {
+func ownCopy(x *Exchange) (bool, []Finding) {
 	return each(x, func(c trace.Consult, _ spec.Denial) (bool, []Finding) {
 		if c.Write == nil || !scribbled(x, c) {
 			return false, nil
@@ -130,7 +127,7 @@ func ownCopy(x *Exchange) (int, []Finding) {
 	})
 }
 
-func denialAsSeen(x *Exchange) (int, []Finding) {
+func denialAsSeen(x *Exchange) (bool, []Finding) {
 	return each(x, func(c trace.Consult, d spec.Denial) (bool, []Finding) {
 		kinds := deniedBy(x, seamOf(c))
 		if len(kinds) == 0 || slices.Contains(kinds, d.Cause) {
@@ -144,7 +141,7 @@ func denialAsSeen(x *Exchange) (int, []Finding) {
 	})
 }
 
-func originator(x *Exchange) (int, []Finding) {
+func originator(x *Exchange) (bool, []Finding) {
 	return each(x, func(c trace.Consult, d spec.Denial) (bool, []Finding) {
 		if d.Session != x.Call.Session {
 			return true, broke(fmt.Sprintf("handler %d was told session %q", c.Handler, d.Session), fmt.Sprintf("session %q", x.Call.Session))
@@ -153,16 +150,16 @@ func originator(x *Exchange) (int, []Finding) {
 	})
 }
 
-func confirmedOnlyIfSeen(x *Exchange) (int, []Finding) {
+func confirmedOnlyIfSeen(x *Exchange) (bool, []Finding) {
 	return each(x, func(c trace.Consult, _ spec.Denial) (bool, []Finding) {
 		if c.Delete == nil {
 			return false, nil
 		}
 		_, remove := aims(x.Call)
-		ss, trees := spots(x, remove, false)
+		ss, at := spots(x, remove, false)
 		for i, s := range ss {
-			if trees[i].w[s.path].Type == spec.TypeFile && trees[i].searchable(dirOf(s.path)) {
-				return true, nil
+			if at[i].w[s.path].Type == spec.TypeFile && at[i].searchable(dirOf(s.path)) {
+				return false, nil // it can have been seen, and need not have been
 			}
 		}
 		if c.Delete.ConfirmedFile {
@@ -172,7 +169,7 @@ func confirmedOnlyIfSeen(x *Exchange) (int, []Finding) {
 	})
 }
 
-func linkItself(x *Exchange) (int, []Finding) {
+func linkItself(x *Exchange) (bool, []Finding) {
 	_, remove := aims(x.Call)
 	return each(x, func(c trace.Consult, d spec.Denial) (bool, []Finding) {
 		s := resolve(x.Before, x.Header, remove, false)
@@ -186,15 +183,20 @@ func linkItself(x *Exchange) (int, []Finding) {
 	})
 }
 
-func exclusiveIntent(x *Exchange) (int, []Finding) {
-	must := x.Call.Kind == spec.CallMove || x.Call.ExpectVersion == spec.VersionAbsent
+// exclusiveIntent: whoever may only create says so, and whoever is to replace a
+// file does not.
+func exclusiveIntent(x *Exchange) (bool, []Finding) {
 	return each(x, func(c trace.Consult, _ spec.Denial) (bool, []Finding) {
-		if c.Write == nil || !must || !slices.Contains(x.Header.Claims, "exclusive") {
+		switch {
+		case c.Write == nil || !x.claims("exclusive"):
 			return false, nil
-		}
-		if !c.Write.Exclusive {
+		case x.mustCreate() && !c.Write.Exclusive:
 			return true, broke(fmt.Sprintf("handler %d was not told that the destination must not exist", c.Handler), "exclusive true")
+		case x.Call.ExpectVersion == "" && c.Write.Exclusive && !x.mustCreate() && everywhere(x, x.Call.Path, true, exists):
+			return true, broke(fmt.Sprintf("handler %d was told that the destination, which exists, must not", c.Handler), "exclusive false")
 		}
-		return true, nil
+		return x.mustCreate(), nil
 	})
 }
+
+func exists(t tree, s spot) bool { return t.has(s.path) }

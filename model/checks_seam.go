@@ -49,23 +49,29 @@ func deniedBy(x *Exchange, seam spec.Seam) []spec.ErrKind {
 			kinds = append(kinds, spec.ErrAccess)
 		}
 	}
+	for _, e := range x.Edits {
+		// So does one that is gone and still held, to files without a name.
+		if e.Edit.Op == spec.EditRemove {
+			kinds = append(kinds, spec.ErrNotPermitted)
+		}
+	}
 	if seam == spec.SeamDelete {
-		ss, trees := spots(x, remove, false)
+		ss, at := spots(x, remove, false)
 		for i, s := range ss {
-			kinds = append(kinds, trees[i].refusesRemoval(s.path)...)
+			kinds = append(kinds, at[i].refusesRemoval(s.path)...)
 		}
 		return kinds
 	}
-	ss, trees := spots(x, write, true)
+	ss, at := spots(x, write, true)
 	for i, s := range ss {
-		at := dirOf(s.path)
+		dir := dirOf(s.path)
 		if len(s.missing) > 0 {
-			at = dirOf(s.missing[0])
+			dir = dirOf(s.missing[0])
 		}
-		kinds = append(kinds, trees[i].refusesEntries(at)...)
-		if trees[i].has(s.path) {
-			kinds = append(kinds, trees[i].refusesBytes(s.path)...)
-			kinds = append(kinds, trees[i].refusesRemoval(s.path)...)
+		kinds = append(kinds, at[i].refusesEntries(dir)...)
+		if at[i].has(s.path) {
+			kinds = append(kinds, at[i].refusesBytes(s.path)...)
+			kinds = append(kinds, at[i].refusesRemoval(s.path)...)
 		}
 	}
 	return kinds
@@ -84,51 +90,74 @@ func hidden(w spec.World, x *Exchange, seam spec.Seam) bool {
 	return s.no != nil && s.no.rule == "PR-008"
 }
 
-func onlyDenialsReachHandlers(x *Exchange) (int, []Finding) {
+func onlyDenialsReachHandlers(x *Exchange) (bool, []Finding) {
 	for _, c := range x.Consults {
 		seam := seamOf(c)
 		if len(deniedBy(x, seam)) == 0 && !genuinelyMissing(x, seam) {
-			return 1, broke(fmt.Sprintf("handler %d was asked to %s although nothing was denied", c.Handler, seam),
+			return true, broke(fmt.Sprintf("handler %d was asked to %s although nothing was denied", c.Handler, seam),
 				"no handler asked: neither the tree nor a fault denied the "+string(seam))
 		}
 	}
-	// It could have been broken wherever handlers were there to be asked.
-	return len(x.Header.Brokers), nil
+	for _, aim := range seamAims(x.Call) {
+		if len(handlersOf(x, aim.seam)) > 0 {
+			return true, nil // they were there to be asked
+		}
+	}
+	return false, nil
 }
 
 // everyDenialReachesHandlers: a call that answers with a denial, at a seam that
 // has handlers and for a destination that can be named, must have asked them.
-func everyDenialReachesHandlers(x *Exchange) (int, []Finding) { return unasked(x, false) }
+func everyDenialReachesHandlers(x *Exchange) (bool, []Finding) { return unasked(x, false) }
 
 // maskedReachesHandlers is the same for the denial of a parent that was to be made,
 // which shows as a missing one.
-func maskedReachesHandlers(x *Exchange) (int, []Finding) { return unasked(x, true) }
+func maskedReachesHandlers(x *Exchange) (bool, []Finding) { return unasked(x, true) }
 
-func unasked(x *Exchange, masked bool) (int, []Finding) {
-	write, remove := aims(x.Call)
-	for _, seam := range []spec.Seam{spec.SeamWrite, spec.SeamDelete} {
-		path := map[spec.Seam]string{spec.SeamWrite: write, spec.SeamDelete: remove}[seam]
-		if path == "" || len(handlersOf(x, seam)) == 0 || len(x.Edits) > 0 || x.Crashed {
+func unasked(x *Exchange, masked bool) (applied bool, broken []Finding) {
+	if len(x.Edits) > 0 || x.Crashed {
+		return false, nil
+	}
+	for _, aim := range seamAims(x.Call) {
+		if len(handlersOf(x, aim.seam)) == 0 {
 			continue
 		}
-		if asked, _ := consulted(x, seam); asked {
-			if len(deniedBy(x, seam)) > 0 && masked == parentDenied(x, seam) {
-				return 1, nil // asked, as it must be
-			}
+		if asked, _ := consulted(x, aim.seam); asked {
+			// Asked, as they must be; had they not been, the answer would have told.
+			applied = applied || len(deniedBy(x, aim.seam)) > 0 && masked == lacksParent(x, aim.seam)
 			continue
 		}
 		if x.Out.Status != spec.StatusFailed || masked != (x.Out.Err == spec.ErrNotFound) {
 			continue
 		}
-		if answersDenial(x, seam) && offerable(x, seam, path) && halfway(x, seam) {
-			return 1, broke(fmt.Sprintf("failed %s and asked nobody", x.Out.Err), fmt.Sprintf("the %s handlers asked first", seam))
+		if answersDenial(x, aim.seam) && offerable(x, aim.seam, aim.path) && halfway(x, aim.seam) {
+			return true, broke(fmt.Sprintf("failed %s and asked nobody", x.Out.Err), fmt.Sprintf("the %s handlers asked first", aim.seam))
 		}
 	}
-	return 0, nil
+	return applied, nil
 }
 
-// parentDenied reports whether what was denied is a parent that was to be made.
-func parentDenied(x *Exchange, seam spec.Seam) bool {
+// seamAim is what a call may ask the handlers of a seam about.
+type seamAim struct {
+	seam spec.Seam
+	path string
+}
+
+func seamAims(c spec.Call) []seamAim {
+	var out []seamAim
+	write, remove := aims(c)
+	if write != "" {
+		out = append(out, seamAim{spec.SeamWrite, write})
+	}
+	if remove != "" {
+		out = append(out, seamAim{spec.SeamDelete, remove})
+	}
+	return out
+}
+
+// lacksParent reports whether what a call writes to has a parent that is yet to be
+// made.
+func lacksParent(x *Exchange, seam spec.Seam) bool {
 	write, _ := aims(x.Call)
 	s := resolve(x.Before, x.Header, write, true)
 	return seam == spec.SeamWrite && s.no == nil && len(s.missing) > 0
@@ -146,7 +175,10 @@ func halfway(x *Exchange, seam spec.Seam) bool {
 	dst := resolve(x.Before, x.Header, x.Call.To, true)
 	_, old := x.Before[dst.path]
 	_, now := x.After[dst.path]
-	return seam == spec.SeamWrite || dst.no == nil && !old && now
+	if asked, accepted := consulted(x, spec.SeamWrite); seam == spec.SeamWrite || asked && !accepted {
+		return seam == spec.SeamWrite
+	}
+	return dst.no == nil && !old && now
 }
 
 // answersDenial reports whether the call's answer is a denial at seam: one that
@@ -157,7 +189,7 @@ func answersDenial(x *Exchange, seam spec.Seam) bool {
 	for _, f := range x.Fired {
 		masked := f.Op == "mkdir" && err == spec.ErrNotFound
 		if denial(spec.ErrKind(f.Effect)) && !f.After && slices.Contains(deniedOps[seam], f.Op) && (string(err) == f.Effect || masked) {
-			return struckTarget(x, seam, f)
+			return seam == spec.SeamDelete || f.Class == "create" || f.Class == "modify" // and not the clean-up
 		}
 	}
 	if len(x.Fired) > 0 {
@@ -170,12 +202,6 @@ func answersDenial(x *Exchange, seam spec.Seam) bool {
 	}
 	s := resolve(x.Before, x.Header, write, true)
 	return s.no == nil && slices.Contains(toWrite(x.Before, x.Header, s).denied, err)
-}
-
-// struckTarget reports whether a denial struck the write or the unlink itself and
-// not, say, the clean-up after another failure.
-func struckTarget(x *Exchange, seam spec.Seam, f trace.Fired) bool {
-	return seam == spec.SeamDelete || f.Class == "create" || f.Class == "modify"
 }
 
 // offerable reports whether handlers may be told of the destination: it can be
@@ -193,8 +219,7 @@ func offerable(x *Exchange, seam spec.Seam, path string) bool {
 		return there && n.Type != spec.TypeDir && n.Mount == spec.MountNone &&
 			(n.Type != spec.TypeLink || x.Header.Policies[spec.PolicyLinks] == spec.LinksFollow)
 	}
-	absent := x.Call.Kind == spec.CallMove || x.Call.ExpectVersion == spec.VersionAbsent
-	return (!there || n.Type == spec.TypeFile && !absent) && (!s.linked || there)
+	return (!there || n.Type == spec.TypeFile && !x.mustCreate()) && (!s.linked || there)
 }
 
 // handlersOf returns the positions of the handlers of a seam, in order.
@@ -220,15 +245,16 @@ func series(x *Exchange, seam spec.Seam) (asked []int, answers []trace.Answer) {
 	return asked, answers
 }
 
-func eachSeam(x *Exchange, f func(asked []int, answers []trace.Answer, handlers []int) (int, []Finding)) (int, []Finding) {
-	applied := 0
+// eachSeam runs f over the seams at which handlers were asked, stopping at the
+// first finding.
+func eachSeam(x *Exchange, f func(asked []int, answers []trace.Answer, handlers []int) (bool, []Finding)) (applied bool, broken []Finding) {
 	for _, seam := range []spec.Seam{spec.SeamWrite, spec.SeamDelete} {
 		asked, answers := series(x, seam)
 		if len(asked) == 0 {
 			continue
 		}
-		n, broken := f(asked, answers, handlersOf(x, seam))
-		applied += n
+		applies, broken := f(asked, answers, handlersOf(x, seam))
+		applied = applied || applies
 		if broken != nil {
 			return applied, broken
 		}
@@ -236,67 +262,65 @@ func eachSeam(x *Exchange, f func(asked []int, answers []trace.Answer, handlers 
 	return applied, nil
 }
 
-func inOrder(x *Exchange) (int, []Finding) {
-	return eachSeam(x, func(asked []int, _ []trace.Answer, handlers []int) (int, []Finding) {
-		if len(handlers) < 2 {
-			return 0, nil
+// inOrder: the first handler is asked first, and none again.
+func inOrder(x *Exchange) (bool, []Finding) {
+	return eachSeam(x, func(asked []int, _ []trace.Answer, handlers []int) (bool, []Finding) {
+		again := false
+		for i := 1; i < len(asked); i++ {
+			again = again || asked[i] <= asked[i-1]
 		}
-		if !slices.IsSorted(asked) || asked[0] != handlers[0] {
-			return 1, broke(fmt.Sprintf("handlers asked: %v", asked), fmt.Sprintf("in the order %v", handlers))
+		if again || len(handlers) > 0 && asked[0] != handlers[0] {
+			return true, broke(fmt.Sprintf("handlers asked: %v", asked), fmt.Sprintf("in the order %v, each once", handlers))
 		}
-		return 1, nil
+		return len(handlers) > 1, nil
 	})
 }
 
-func firstYesEnds(x *Exchange) (int, []Finding) {
-	return eachSeam(x, func(asked []int, answers []trace.Answer, _ []int) (int, []Finding) {
+func firstYesEnds(x *Exchange) (bool, []Finding) {
+	return eachSeam(x, func(asked []int, answers []trace.Answer, handlers []int) (bool, []Finding) {
 		i := slices.Index(answers, trace.Landed)
-		switch {
-		case i < 0:
-			return 0, nil
-		case i+1 < len(asked):
-			return 1, broke(fmt.Sprintf("handler %d said yes, and handler %d was asked after it", asked[i], asked[i+1]),
+		if i >= 0 && i+1 < len(asked) {
+			return true, broke(fmt.Sprintf("handler %d said yes, and handler %d was asked after it", asked[i], asked[i+1]),
 				"nobody asked after the first yes")
 		}
-		return 1, nil
+		return i >= 0 && slices.Index(handlers, asked[i])+1 < len(handlers), nil
 	})
 }
 
 // nextAfter checks that after every answer of the kind the next handler, if there
 // is one, is asked.
-func nextAfter(x *Exchange, kind trace.Answer) (int, []Finding) {
-	return eachSeam(x, func(asked []int, answers []trace.Answer, handlers []int) (int, []Finding) {
-		applied := 0
+func nextAfter(x *Exchange, kind trace.Answer) (bool, []Finding) {
+	return eachSeam(x, func(asked []int, answers []trace.Answer, handlers []int) (applied bool, broken []Finding) {
 		for i, a := range answers {
 			at := slices.Index(handlers, asked[i])
 			if a != kind || at < 0 || at+1 >= len(handlers) {
 				continue
 			}
-			applied++
-			if i+1 >= len(asked) {
-				return applied, broke(fmt.Sprintf("handler %d %s, and handler %d was not asked", asked[i], a, handlers[at+1]),
-					fmt.Sprintf("handler %d asked next", handlers[at+1]))
+			applied = true
+			if next := handlers[at+1]; i+1 >= len(asked) || asked[i+1] != next {
+				return true, broke(fmt.Sprintf("handler %d %s, and handler %d was not asked", asked[i], a, next),
+					fmt.Sprintf("handler %d asked next", next))
 			}
 		}
 		return applied, nil
 	})
 }
 
-func failureIsSkipped(x *Exchange) (int, []Finding) {
+func failureIsSkipped(x *Exchange) (bool, []Finding) {
 	if x.Crashed {
-		return 0, nil
+		return false, nil
 	}
 	return nextAfter(x, trace.Threw)
 }
 
-func refusalIsPassedOver(x *Exchange) (int, []Finding) {
+func refusalIsPassedOver(x *Exchange) (bool, []Finding) {
 	if x.Crashed {
-		return 0, nil
+		return false, nil
 	}
 	return nextAfter(x, trace.Declined)
 }
 
-func failureIsLogged(x *Exchange) (int, []Finding) {
+func failureIsLogged(x *Exchange) (bool, []Finding) {
 	threw := 0
 	for _, c := range x.Consults {
 		if c.Answer == trace.Threw {
@@ -304,7 +328,7 @@ func failureIsLogged(x *Exchange) (int, []Finding) {
 		}
 	}
 	if threw == 0 || x.Crashed {
-		return 0, nil
+		return false, nil
 	}
 	warned := 0
 	for _, d := range x.Diags {
@@ -313,35 +337,41 @@ func failureIsLogged(x *Exchange) (int, []Finding) {
 		}
 	}
 	if warned < threw {
-		return threw, broke(fmt.Sprintf("%d handlers failed, %d warnings", threw, warned), "one warning for each")
+		return true, broke(fmt.Sprintf("%d handlers failed, %d warnings", threw, warned), "one warning for each")
 	}
-	return threw, nil
+	return true, nil
 }
 
-func noDeleteAtWriteHandlers(x *Exchange) (int, []Finding) {
+func noDeleteAtWriteHandlers(x *Exchange) (bool, []Finding) {
 	write, remove := aims(x.Call)
 	if remove == "" || len(handlersOf(x, spec.SeamWrite)) == 0 {
-		return 0, nil
+		return false, nil
 	}
 	for _, c := range x.Consults {
-		if c.Write != nil && write == "" {
-			return 1, broke(fmt.Sprintf("write handler %d was asked during a delete", c.Handler), "no write handler asked")
+		if c.Write != nil && (write == "" || strays(x, c.Write.Dst, spec.SeamWrite, spec.SeamDelete)) {
+			return true, broke(fmt.Sprintf("write handler %d was asked about what is to be deleted", c.Handler), "no write handler asked about it")
 		}
 	}
-	return 1, nil
+	return true, nil
 }
 
-func noWriteAtDeleteHandlers(x *Exchange) (int, []Finding) {
+func noWriteAtDeleteHandlers(x *Exchange) (bool, []Finding) {
 	write, remove := aims(x.Call)
 	if write == "" || len(handlersOf(x, spec.SeamDelete)) == 0 {
-		return 0, nil
+		return false, nil
 	}
 	for _, c := range x.Consults {
-		if c.Delete != nil && remove == "" {
-			return 1, broke(fmt.Sprintf("delete handler %d was asked during a write", c.Handler), "no delete handler asked")
+		if c.Delete != nil && (remove == "" || strays(x, c.Delete.Dst, spec.SeamDelete, spec.SeamWrite)) {
+			return true, broke(fmt.Sprintf("delete handler %d was asked about what is to be written", c.Handler), "no delete handler asked about it")
 		}
 	}
-	return 1, nil
+	return true, nil
+}
+
+// strays reports whether handlers of one seam were told the destination that is
+// the business of the other: a move has both.
+func strays(x *Exchange, dst string, at, of spec.Seam) bool {
+	return !slices.Contains(destinations(x, at), dst) && slices.Contains(destinations(x, of), dst)
 }
 
 // genuinelyMissing reports whether what the call aims at, at a seam, is missing
@@ -365,69 +395,70 @@ func genuinelyMissing(x *Exchange, seam spec.Seam) bool {
 	return write != ""
 }
 
-func missingIsNotDiverted(x *Exchange) (int, []Finding) {
+func missingIsNotDiverted(x *Exchange) (bool, []Finding) {
 	if slices.ContainsFunc(x.Fired, func(f trace.Fired) bool { return f.Class == "read" }) {
-		return 0, nil // who was kept from looking cannot know that it is missing
+		return false, nil // who was kept from looking cannot know that it is missing
 	}
-	for _, seam := range []spec.Seam{spec.SeamWrite, spec.SeamDelete} {
-		if !genuinelyMissing(x, seam) || len(handlersOf(x, seam)) == 0 {
+	applied := false
+	for _, aim := range seamAims(x.Call) {
+		if len(handlersOf(x, aim.seam)) == 0 || !genuinelyMissing(x, aim.seam) {
 			continue
 		}
-		if asked, _ := consulted(x, seam); asked {
-			return 1, broke(fmt.Sprintf("the %s handlers were asked about a name that is missing", seam), "the missing name reported")
+		if asked, _ := consulted(x, aim.seam); asked {
+			return true, broke(fmt.Sprintf("the %s handlers were asked about a name that is missing", aim.seam), "the missing name reported")
 		}
-		return 1, nil
+		applied = true
 	}
-	return 0, nil
+	return applied, nil
 }
 
 // everywhere reports whether f holds of what a path leads to, whatever the moment.
 func everywhere(x *Exchange, path string, last bool, f func(t tree, s spot) bool) bool {
-	ss, trees := spots(x, path, last)
+	ss, at := spots(x, path, last)
 	for i, s := range ss {
-		if !f(trees[i], s) {
+		if !f(at[i], s) {
 			return false
 		}
 	}
 	return len(ss) > 0
 }
 
-func noDirectories(x *Exchange) (int, []Finding) {
+func noDirectories(x *Exchange) (bool, []Finding) {
 	_, remove := aims(x.Call)
 	isDir := func(t tree, s spot) bool { return t.w[s.path].Type == spec.TypeDir }
 	if remove == "" || blinded(x) || len(handlersOf(x, spec.SeamDelete)) == 0 || !everywhere(x, remove, false, isDir) {
-		return 0, nil
+		return false, nil
 	}
 	if asked, _ := consulted(x, spec.SeamDelete); asked {
-		return 1, broke("a delete handler was asked about a directory", "the directory refused")
+		return true, broke("a delete handler was asked about a directory", "the directory refused")
 	}
-	return 1, nil
+	return true, nil
 }
 
-func noSpecialFiles(x *Exchange) (int, []Finding) {
+func noSpecialFiles(x *Exchange) (bool, []Finding) {
 	write, _ := aims(x.Call)
 	special := func(t tree, s spot) bool {
 		n, there := t.w[s.path]
 		return there && n.Type != spec.TypeFile
 	}
 	if write == "" || blinded(x) || len(handlersOf(x, spec.SeamWrite)) == 0 || !everywhere(x, write, true, special) {
-		return 0, nil
+		return false, nil
 	}
 	if asked, _ := consulted(x, spec.SeamWrite); asked {
-		return 1, broke("a write handler was asked about what is not a regular file", "it refused")
+		return true, broke("a write handler was asked about what is not a regular file", "it refused")
 	}
-	return 1, nil
+	return true, nil
 }
 
-func onlyIdentified(x *Exchange) (int, []Finding) {
+func onlyIdentified(x *Exchange) (bool, []Finding) {
 	write, _ := aims(x.Call)
 	dangling := func(t tree, s spot) bool { return s.linked && !t.has(s.path) }
 	blind := len(x.Fired) == 0 && hidden(x.Before, x, spec.SeamWrite)
 	if write == "" || len(handlersOf(x, spec.SeamWrite)) == 0 || !blind && !everywhere(x, write, true, dangling) {
-		return 0, nil
+		return false, nil
 	}
 	if asked, _ := consulted(x, spec.SeamWrite); asked {
-		return 1, broke("a write handler was asked about a target that cannot be seen", "nobody asked: where it leads is not proven")
+		return true, broke("a write handler was asked about a target that cannot be seen", "nobody asked: where it leads is not proven")
 	}
-	return 1, nil
+	return true, nil
 }

@@ -24,16 +24,16 @@ var wireRules = []struct {
 var wireChecks = func() []Check {
 	var out []Check
 	for _, r := range wireRules {
-		out = append(out, Check{r.rule, func(x *Exchange) (int, []Finding) {
+		out = append(out, Check{r.rule, func(x *Exchange) (bool, []Finding) {
 			if !x.Header.Wire {
-				return 0, nil
+				return false, nil
 			}
 			for _, f := range x.Wire {
 				if slices.Contains(r.kinds, f.Kind) {
-					return 1, broke(fmt.Sprintf("%s: %s %s", f.Kind, f.Line, f.Note), "protocol messages as documented")
+					return true, broke(fmt.Sprintf("%s: %s %s", f.Kind, f.Line, f.Note), "protocol messages as documented")
 				}
 			}
-			return 1, nil
+			return true, nil
 		}})
 	}
 	return out

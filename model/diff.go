@@ -8,33 +8,41 @@ import (
 	"github.com/fsbench/fsbench/spec"
 )
 
-// difference is one path at which the observed tree is not what a branch says.
-type difference struct {
-	path string
+// differences returns the paths, in order, at which the observed tree is not what
+// b leaves.
+func differences(b Branch, x *Exchange) []string {
+	var out []string
+	for p, want := range b.Next.World {
+		if got, there := x.After[p]; !there || !alike(want, got) {
+			if !b.explains(x, p) {
+				out = append(out, p)
+			}
+		}
+	}
+	for p := range x.After {
+		if _, known := b.Next.World[p]; !known && !b.explains(x, p) {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
-// differences compares the tree that b leaves with the one that was observed,
-// in the order of paths.
-func differences(b Branch, x *Exchange) []difference {
-	var out []difference
-	for p, want := range b.Next.World {
-		got, there := x.After[p]
-		if private(p) || b.Loose && open(x, p) || there && alike(want, got) || !there && slices.Contains(b.Spare, p) {
-			continue
-		}
-		out = append(out, difference{p})
+// explains reports whether b leaves it open what is at p.
+func (b Branch) explains(x *Exchange, p string) bool {
+	got, there := x.After[p]
+	_, known := b.Next.World[p]
+	switch {
+	case private(p), b.Loose && open(x, p):
+		return true
+	case !there:
+		return slices.Contains(b.Spare, p)
+	case got.Type == spec.TypeFile && slices.Contains(b.Torn, p):
+		return true
+	case known:
+		return false
 	}
-	for p, got := range x.After {
-		if _, known := b.Next.World[p]; known || private(p) || b.Loose && open(x, p) {
-			continue
-		}
-		if slices.Contains(b.Spare, p) && got.Type == spec.TypeDir || b.Litter && litter(x, p, got) {
-			continue
-		}
-		out = append(out, difference{p})
-	}
-	slices.SortFunc(out, func(a, b difference) int { return strings.Compare(a.path, b.path) })
-	return out
+	return slices.Contains(b.Spare, p) && got.Type == spec.TypeDir || b.Litter && litter(x, p, got)
 }
 
 // inside reports whether p is the workspace or in it.
@@ -57,68 +65,104 @@ func litter(x *Exchange, p string, n spec.Node) bool {
 		return false
 	}
 	for _, path := range []string{x.Call.Path, x.Call.To} {
-		for _, w := range worlds(x) {
-			if s := resolve(w, x.Header, path, true); s.no == nil && (dirOf(s.path) == dirOf(p) || slices.Contains(s.missing, dirOf(p))) {
-				return p != s.path
+		for i, w := range worlds(x) {
+			s := resolve(w, x.Header, path, true)
+			if s.no != nil {
+				continue
+			}
+			for _, dir := range append(s.missing, dirOf(s.path)) {
+				if dirOf(p) == dir || dirOf(p) == carried(dir, x.Edits[i:]) {
+					return p != s.path
+				}
 			}
 		}
 	}
 	return false
 }
 
-// worlds returns the tree before the call and after each edit during it.
-func worlds(x *Exchange) []spec.World {
-	out := []spec.World{x.Before}
-	for _, e := range x.Edits {
+// stages returns a tree and what each edit then makes of it.
+func stages(w spec.World, edits []Swapped) []spec.World {
+	out := []spec.World{w}
+	for _, e := range edits {
 		out = append(out, tree{out[len(out)-1]}.edited(e.Edit))
 	}
 	return out
 }
 
-// rule names what a difference breaks: first by where it is, then by what the
-// subject said.
-func (d difference) rule(b Branch, x *Exchange) spec.RuleID {
-	before, old := x.Before[d.path]
-	after, now := x.After[d.path]
+// worlds returns the tree before the call and after each edit during it.
+func worlds(x *Exchange) []spec.World {
+	if x.trees == nil {
+		return stages(x.Before, x.Edits)
+	}
+	return x.trees
+}
+
+// differenceRule names what a difference at p from b breaks: first by where it is,
+// then by what the subject said.
+func differenceRule(p string, b Branch, x *Exchange) spec.RuleID {
+	before, old := x.Before[p]
+	after, now := x.After[p]
+	left := !old && now && litter(x, p, after)
 	switch {
-	case !inside(d.path) && len(x.Edits) > 0:
+	case !inside(p) && len(x.Edits) > 0:
 		return "PR-005"
-	case !inside(d.path):
+	case !inside(p):
 		return "PR-010"
+	case x.Crashed && left:
+		return "AT-003" // declared not to be left even then
 	case x.Crashed:
 		return "AT-007"
-	case b.Rule == "AT-017" || b.Rule == "FB-023" || b.Rule == "FB-024":
-		return b.Rule
-	case target(x, d.path):
-		if x.Out.Status == spec.StatusFailed {
-			if now && bytes.Equal(after.Content, x.Call.Content) && x.Call.Kind == spec.CallWrite {
-				return "AT-015"
-			}
-			if b.Rule == "" || b.Rule == "FB-010" || b.Rule == "OC-005" {
-				return "AT-002"
-			}
-		}
-		return b.Rule
-	case old && planted(d.path):
+	case slices.Contains(targets(x), p):
+		return targetRule(b, x, after, now)
+	case old && planted(p):
 		return "PR-013"
 	case old && (before.Hard != "" || before.Nlink > 1):
 		return "AT-013"
-	case !old && after.Type == spec.TypeFile && litter(x, d.path, after):
+	case left:
 		return "AT-003"
 	}
 	return "AT-004"
 }
 
-// target reports whether the call aimed at p.
-func target(x *Exchange, p string) bool {
+// targetRule names what a target that is not as b says breaks. n is what is there
+// now, if anything is.
+func targetRule(b Branch, x *Exchange, n spec.Node, now bool) spec.RuleID {
+	if x.Out.Status != spec.StatusFailed || b.Rule == "FB-023" || b.Rule == "FB-024" {
+		return b.Rule
+	}
+	switch {
+	case x.Call.Kind == spec.CallWrite && now && bytes.Equal(n.Content, x.Call.Content):
+		return "AT-015"
+	case x.Call.Kind == spec.CallDelete && !now:
+		return "AT-015"
+	case b.Rule == "FB-010" || b.Rule == "OC-001":
+		return "AT-002"
+	}
+	return b.Rule
+}
+
+// targets returns the paths that the call aimed at, whenever it looked.
+func targets(x *Exchange) []string {
+	write, remove := aims(x.Call)
+	read := ""
+	if write == "" && remove == "" {
+		read = x.Call.Path
+	}
+	var out []string
 	for _, w := range worlds(x) {
-		for _, path := range []string{x.Call.Path, x.Call.To} {
-			if s := resolve(w, x.Header, path, x.Call.Kind != spec.CallDelete); s.no == nil && s.path == p {
-				return true
+		for _, aim := range []struct {
+			path string
+			last bool
+		}{{write, true}, {remove, false}, {read, true}} {
+			if aim.path == "" {
+				continue
+			}
+			if s := resolve(w, x.Header, aim.path, aim.last); s.no == nil && !slices.Contains(out, s.path) {
+				out = append(out, s.path)
 			}
 		}
 	}
-	return false
+	return out
 }
 
 // planted recognises the name of a private file, as somebody who lies in wait

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/trace"
@@ -23,9 +24,11 @@ type Verdict struct {
 // trace, so that old traces can be judged again by a newer model.
 func Judge(m Model, events []trace.Event) Verdict {
 	j := &judge{m: m, v: Verdict{Exercised: map[spec.RuleID]int{}}, known: versions{}}
+	j.meet(&trace.Header{})
 	for i := range events {
 		j.event(&events[i])
 	}
+	j.trailing()
 	slices.SortStableFunc(j.v.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Rule, b.Rule))
 	})
@@ -46,24 +49,26 @@ func Checked() []spec.RuleID {
 
 // judge is a judgement under way.
 type judge struct {
-	m      Model
-	v      Verdict
-	header *trace.Header
-	states []State // every way in which the sandbox may be, as far as seen
-	world  spec.World
-	known  versions
-	x      *Exchange
-	wire   []trace.WireFault // seen outside any call
+	m       Model
+	v       Verdict
+	header  *trace.Header
+	unbound map[spec.RuleID]bool // rules for roles that the subject does not claim
+	states  []State              // every way in which the sandbox may be; none until it was seen
+	world   spec.World           // as it was seen after the last call or edit; nil if it was not
+	known   versions
+	x       *Exchange         // the call under way
+	last    *Exchange         // the call before
+	wire    []trace.WireFault // seen outside any call
 }
 
 func (j *judge) event(e *trace.Event) {
 	switch {
 	case e.Header != nil:
-		j.header = e.Header
+		j.meet(e.Header)
 	case e.Invoke != nil:
 		j.x = &Exchange{Header: j.header, Call: *e.Invoke, Before: j.world, Wire: j.wire, Seq: []uint64{e.Seq}}
 		j.wire = nil
-		j.x.Expect = j.known.meaning(j.header, j.world, j.x.Call)
+		j.x.Expect = j.known.meaning(j.x)
 	case e.Wire != nil && j.x == nil:
 		j.wire = append(j.wire, *e.Wire)
 	case j.x == nil:
@@ -72,17 +77,31 @@ func (j *judge) event(e *trace.Event) {
 		j.x.Out = *e.Return
 		j.x.Seq = append(j.x.Seq, e.Seq)
 		j.judge()
-		j.x = nil
+		j.last, j.x = j.x, nil
 	default:
 		j.within(e)
 	}
 }
 
+// meet takes in what the subject claims. A rule for a role that it does not claim
+// does not bind it.
+func (j *judge) meet(h *trace.Header) {
+	j.header, j.unbound = h, map[spec.RuleID]bool{}
+	for _, r := range spec.Rules {
+		if r.Role != toolsRole && !slices.Contains(h.Claims, r.Role) {
+			j.unbound[r.ID] = true
+		}
+	}
+}
+
+// toolsRole is the role of whatever is called: its rules always bind.
+const toolsRole = "tools"
+
 // between takes in what is seen outside any call.
 func (j *judge) between(e *trace.Event) {
 	switch {
 	case e.World != nil:
-		j.known.seen(j.world, e.World)
+		j.known.seen(e.World)
 		j.world = e.World
 		j.states = []State{j.m.Init(e.World)}
 	case e.Edit != nil:
@@ -121,42 +140,85 @@ func (j *judge) within(e *trace.Event) {
 
 func (j *judge) judge() {
 	x := j.x
-	j.states = j.match(x)
-	for _, c := range Checks {
-		applied, broken := c.Run(x)
-		if applied > 0 {
-			j.v.Exercised[c.Rule] += applied
-		}
-		for _, f := range broken {
-			f.Rule = c.Rule
-			j.found(f)
-		}
+	at := map[spec.RuleID]bool{}
+	x.trees = stages(x.Before, x.Edits)
+	j.states = j.match(x, at)
+	if x.Before != nil {
+		j.check(x, Checks, at)
+	}
+	for id := range at {
+		j.v.Exercised[id]++
 	}
 	j.known.learn(x)
 	if x.After != nil {
-		j.known.seen(j.world, x.After)
-		j.world = x.After
+		j.known.seen(x.After)
+	}
+	j.world = x.After
+}
+
+// check runs checks on x and notes in at the rules that applied.
+func (j *judge) check(x *Exchange, checks []Check, at map[spec.RuleID]bool) {
+	for _, c := range checks {
+		if j.unbound[c.Rule] {
+			continue
+		}
+		applied, broken := c.Run(x)
+		if applied {
+			at[c.Rule] = true
+		}
+		for _, f := range broken {
+			f.Rule = c.Rule
+			j.found(x, f)
+		}
 	}
 }
 
-func (j *judge) found(f Finding) {
-	f.Call = j.x.Call.ID
+// trailing judges departures from the protocol after the last answer, by the call
+// that came last.
+func (j *judge) trailing() {
+	if len(j.wire) == 0 || j.last == nil {
+		return
+	}
+	x := *j.last
+	x.Wire = j.wire
+	j.check(&x, wireChecks, map[spec.RuleID]bool{})
+}
+
+func (j *judge) found(x *Exchange, f Finding) {
+	f.Call = x.Call.ID
+	if j.unbound[f.Rule] {
+		f.Rule = "OC-001"
+	}
 	if f.Seq == nil {
-		f.Seq = j.x.Seq
+		f.Seq = x.Seq
+	}
+	f.Got, f.Want = x.withoutRoot(f.Got), slices.Clone(f.Want)
+	for i, want := range f.Want {
+		f.Want[i] = x.withoutRoot(want)
 	}
 	j.v.Findings = append(j.v.Findings, f)
 }
 
-// match keeps the states that explain the answer and the observed tree. Where
-// the tree was not observed, it keeps all that explain the answer; an unknown
-// answer is explained by every branch.
-func (j *judge) match(x *Exchange) []State {
-	var next []State
+// withoutRoot returns text without the place where this run happened to be: the
+// same finding reads the same everywhere.
+func (x *Exchange) withoutRoot(text string) string {
+	if x.Header.Root == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, x.Header.Root, "{root}")
+}
+
+// match keeps the states that explain the answer and the observed tree, and notes
+// in at the rules that were at stake. Where the tree was not observed, it keeps all
+// that explain the answer; an unknown answer is explained by every branch that
+// allows one.
+func (j *judge) match(x *Exchange, at map[spec.RuleID]bool) []State {
+	var next, allowed []State
 	var all, fits []Branch
 	for _, s := range j.states {
 		for _, b := range j.m.Branches(s, x) {
-			all = append(all, b)
-			if !b.answers(x) {
+			all, allowed = append(all, b), append(allowed, b.Next)
+			if !b.answers(x.Out) {
 				continue
 			}
 			fits = append(fits, b)
@@ -165,46 +227,44 @@ func (j *judge) match(x *Exchange) []State {
 			}
 		}
 	}
-	j.exercise(all, fits)
-	if len(next) == 0 {
+	for id := range atStake(x, all, fits) {
+		if !j.unbound[id] {
+			at[id] = true
+		}
+	}
+	if len(all) > 0 && len(next) == 0 {
 		j.blame(x, all, fits)
+		next = allowed
 	}
 	if x.After != nil {
 		// What was observed is more than any branch can say: modes, owners, times.
 		return []State{j.m.Init(x.After)}
 	}
-	return next
+	return distinctStates(next)
+}
+
+// distinctStates returns states without repetitions, in order.
+func distinctStates(states []State) []State {
+	var out []State
+	for _, s := range states {
+		if !slices.ContainsFunc(out, func(o State) bool { return maps.EqualFunc(s.World, o.World, alike) }) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // answers reports whether b says what the subject said.
-func (b Branch) answers(x *Exchange) bool {
+func (b Branch) answers(out spec.Outcome) bool {
 	switch {
-	case b.Status != x.Out.Status:
+	case b.Status != out.Status:
 		return false
 	case b.Status == spec.StatusFailed:
-		return len(b.Errs) == 0 || slices.Contains(b.Errs, x.Out.Err)
+		return len(b.Errs) == 0 || slices.Contains(b.Errs, out.Err)
 	case b.HasContent && b.Status == spec.StatusOK:
-		return string(b.Content) == string(x.Out.Content)
+		return string(b.Content) == string(out.Content)
 	}
 	return true
-}
-
-// exercise counts the rules that this exchange could have broken: those that
-// decide the tree behind the answer that was given, and those that allowed one
-// kind of answer only.
-func (j *judge) exercise(all, fits []Branch) {
-	set := map[spec.RuleID]bool{}
-	for _, b := range fits {
-		set[b.Rule] = true
-	}
-	if must, ok := only(all); ok {
-		set[must] = true
-	}
-	delete(set, "")
-	set["OC-001"], set["OC-003"] = true, true
-	for id := range set {
-		j.v.Exercised[id]++
-	}
 }
 
 // only returns the rule that demands the one kind of answer that is allowed.
@@ -229,46 +289,46 @@ func (j *judge) blame(x *Exchange, all, fits []Branch) {
 	}
 	f := Finding{Got: gotString(x), Want: want}
 	if len(fits) == 0 {
-		f.Rule = wrongAnswer(x, all)
-		j.found(f)
+		f.Rule = wrongAnswer(x.Out.Status, all)
+		j.found(x, f)
 		return
 	}
-	best := fits[0]
+	best, least := fits[0], differences(fits[0], x)
 	for _, b := range fits[1:] {
-		if len(differences(b, x)) < len(differences(best, x)) {
-			best = b
+		if d := differences(b, x); len(d) < len(least) {
+			best, least = b, d
 		}
 	}
-	rules := map[spec.RuleID]string{}
-	for _, d := range differences(best, x) {
-		if _, dup := rules[d.rule(best, x)]; !dup {
-			rules[d.rule(best, x)] = d.path
-		}
+	rules := map[spec.RuleID]string{} // and the first path that shows each broken
+	for _, p := range least {
+		id := differenceRule(p, best, x)
+		rules[id] = cmp.Or(rules[id], p)
 	}
 	for _, id := range slices.Sorted(maps.Keys(rules)) {
 		f.Rule = id
 		f.Got = fmt.Sprintf("%s (see %s)", gotString(x), rules[id])
-		j.found(f)
+		j.found(x, f)
 	}
 }
 
-// wrongAnswer names the rule that an answer breaks which no branch gives.
-func wrongAnswer(x *Exchange, all []Branch) spec.RuleID {
+// wrongAnswer names the rule that an answer of a status breaks which no branch
+// gives.
+func wrongAnswer(status spec.Status, all []Branch) spec.RuleID {
 	must, one := only(all)
 	switch {
-	case x.Out.Status == spec.StatusUnknown:
+	case status == spec.StatusUnknown:
 		return "OC-003"
-	case one && x.Out.Status == spec.StatusOK && all[0].Status == spec.StatusOK && all[0].HasContent:
+	case one && status == spec.StatusOK && all[0].Status == spec.StatusOK && all[0].HasContent:
 		return all[0].Rule // it answered, with other bytes
 	case one:
 		return must
-	case x.Out.Status == spec.StatusFailed:
+	case status == spec.StatusFailed:
 		for _, b := range all {
 			if b.Status == spec.StatusFailed {
 				return "OC-005"
 			}
 		}
-	case x.Out.Status == spec.StatusOK:
+	case status == spec.StatusOK:
 		for _, b := range all {
 			if b.Status == spec.StatusOK && b.HasContent {
 				return b.Rule

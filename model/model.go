@@ -52,10 +52,12 @@ type Branch struct {
 	// or a fault that struck the clean-up itself.
 	Litter bool
 
-	// Loose is set where so much struck in one call (an adversary and other faults,
-	// an adversary between the halves of a move, a lie about what is there) that any
-	// tree may follow inside the workspace. Outside it nothing may change all the same.
+	// Loose is set where so much struck in one call (an adversary and a crash, an
+	// adversary who took away what the call had made) that any tree may follow
+	// inside the workspace. Outside it nothing may change all the same.
 	Loose bool
+
+	seen int // edits of the exchange that Next already holds
 }
 
 // Model enumerates allowed behaviour. It does not look at what happened: the
@@ -79,10 +81,10 @@ type Finding struct {
 }
 
 // Check is an obligation about one exchange beyond its answer and its tree. It
-// reports how often it applied: a rule that never applied was not kept.
+// reports whether it applied: a rule that never applied was not kept.
 type Check struct {
 	Rule spec.RuleID
-	Run  func(x *Exchange) (applied int, broken []Finding)
+	Run  func(x *Exchange) (applied bool, broken []Finding)
 }
 
 // Exchange is one call with everything that happened in it.
@@ -102,7 +104,7 @@ type Exchange struct {
 	Expect   Expectation
 	Seq      []uint64 // of the call, of the last observation and of the answer
 
-	worlds []spec.World // Before, and what each edit then made of it
+	trees []spec.World // Before, and what each edit then made of it
 }
 
 // claims reports whether the subject claims a role or a feature.
@@ -160,6 +162,9 @@ func (b Branch) String() string {
 		return sb.String() + ", nothing changed outside the workspace"
 	}
 	sb.WriteString(", tree:" + describe(b.Next.World))
+	for _, p := range b.Torn {
+		sb.WriteString(", any bytes in " + p)
+	}
 	return sb.String()
 }
 
@@ -182,7 +187,8 @@ func gotString(x *Exchange) string {
 // describe lists the files and links of a tree; directories only where empty.
 func describe(w spec.World) string {
 	var sb strings.Builder
-	for _, p := range w.Paths() {
+	paths := w.Paths()
+	for _, p := range paths {
 		if private(p) {
 			continue
 		}
@@ -192,7 +198,7 @@ func describe(w spec.World) string {
 		case spec.TypeLink:
 			fmt.Fprintf(&sb, " %s->%s", p, n.Link)
 		case spec.TypeDir:
-			if !slices.ContainsFunc(w.Paths(), func(q string) bool { return strings.HasPrefix(q, p+"/") }) {
+			if !slices.ContainsFunc(paths, func(q string) bool { return strings.HasPrefix(q, p+"/") }) {
 				fmt.Fprintf(&sb, " %s/", p)
 			}
 		case spec.TypeFIFO, spec.TypeOther, spec.TypeHidden:

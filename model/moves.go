@@ -9,48 +9,61 @@ import (
 
 // move is two primitives in a row: the destination is written, then the source is
 // unlinked. Each may be denied, and handled, on its own, and the second failing
-// does not undo the first.
-func (f Files) move(w spec.World, x *Exchange) []Branch {
+// does not undo the first. The source is looked at in the tree as edits up to i left
+// it; more of them may come before the destination is looked at, and more before
+// the source goes.
+func (f Files) move(trees []spec.World, i int, x *Exchange) []Branch {
+	w := trees[i]
 	src := reach(w, x.Header, x.Call.Path, false)
-	dst := resolve(w, x.Header, x.Call.To, true)
 	no := src.no
 	if no == nil {
 		no = fromSource(w, x, src)
 	}
-	switch {
-	case no != nil && dst.no != nil:
-		// Two reasons to refuse: which is met first is the tool's affair.
-		no = &refusal{rule: no.rule, kinds: append(slices.Clone(no.kinds), dst.no.kinds...)}
-	case no == nil && dst.no != nil && x.Expect == ExpectUnclear:
-		no = &refusal{rule: dst.no.rule, kinds: append(slices.Clone(dst.no.kinds), spec.ErrConflict)}
-	case no == nil:
-		no = dst.no
-	}
-	spare := mayLeave(x, dst)
+	var out []Branch
 	if no != nil {
-		b := refusing(w, no.rule, no.kinds...)
-		b.Spare = spare
-		return faulty([]Branch{b}, w, x, spare)
-	}
-	n, there := w[dst.path]
-	if there {
-		kinds := []spec.ErrKind{spec.ErrExists, spec.ErrConflict}
-		switch n.Type {
-		case spec.TypeDir:
-			kinds = append(kinds, spec.ErrIsDir, spec.ErrUnsupported)
-		case spec.TypeLink:
-			kinds = append(kinds, spec.ErrLoop, spec.ErrEscapes)
-		case spec.TypeFile:
-			// Whoever asks first whether it may be written hears that it may not.
-			kinds = append(kinds, tree{w}.refusesBytes(dst.path)...)
-		case spec.TypeFIFO, spec.TypeOther, spec.TypeHidden:
-			kinds = append(kinds, spec.ErrUnsupported)
+		dst := resolve(w, x.Header, x.Call.To, true)
+		b := no.branch(w)
+		b.Spare = mayLeave(x, dst)
+		if too := untakeable(w, x, dst); too != nil {
+			b.Errs = append(slices.Clone(b.Errs), too.kinds...) // which is met first is the tool's affair
 		}
-		b := refusing(w, "AT-018", kinds...)
-		b.Spare = spare
-		return faulty([]Branch{b}, w, x, spare)
+		out = faulty([]Branch{b}, w, x, b.Spare)
+		if src.no != nil || !no.soft {
+			return out
+		}
+		out = optional(out)
 	}
-	return f.moveTo(w, x, src, dst)
+	for j := i; j < len(trees); j++ {
+		for _, b := range f.moveTo(trees, i, j, x, src.path) {
+			b.seen = max(b.seen, j)
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// heldName returns what the name p is called after edits to whoever holds its
+// directory, and whether it still names the same.
+func heldName(p string, edits []Swapped) (string, bool) {
+	name := join(carried(dirOf(p), edits), baseOf(p))
+	return name, name == carried(p, edits)
+}
+
+// carried returns where edits took what was at p: whoever holds it goes along.
+func carried(p string, edits []Swapped) string {
+	for _, e := range edits {
+		switch e.Edit.Op {
+		case spec.EditRename:
+			p, _ = rebased(p, e.Edit.Path, e.Edit.To)
+		case spec.EditExchange:
+			moved := false
+			if p, moved = rebased(p, e.Edit.Path, e.Edit.To); !moved {
+				p, _ = rebased(p, e.Edit.To, e.Edit.Path)
+			}
+		case spec.EditWrite, spec.EditMkdir, spec.EditSymlink, spec.EditHardlink, spec.EditFIFO, spec.EditRemove, spec.EditChmod, spec.EditTouch:
+		}
+	}
+	return p
 }
 
 // fromSource returns the refusal of a source that cannot be moved.
@@ -66,7 +79,9 @@ func fromSource(w spec.World, x *Exchange, s spot) *refusal {
 	case n.Type != spec.TypeFile:
 		return refuse("PR-009", spec.ErrUnsupported, spec.ErrInvalid, spec.ErrAccess).no
 	case grants(n)&4 == 0:
-		return refuse("OC-001", spec.ErrAccess).no
+		no := refuse("OC-001", spec.ErrAccess).no
+		no.soft = true // who renames need not read
+		return no
 	}
 	if b, refused := expecting(w, x, s, "AT-009"); refused {
 		return refuse(b.Rule, b.Errs...).no
@@ -74,12 +89,55 @@ func fromSource(w spec.World, x *Exchange, s spot) *refusal {
 	return nil
 }
 
-// moveTo returns the branches of a move whose source can be read and whose
-// destination is free.
-func (f Files) moveTo(w spec.World, x *Exchange, src, dst spot) []Branch {
-	content := w[src.path].Content
-	c := toWrite(w, x.Header, dst)
+// untakeable returns the refusal of a destination that cannot be named, that
+// exists, or that the subject declares not to make.
+func untakeable(w spec.World, x *Exchange, s spot) *refusal {
+	n, there := w[s.path]
+	switch {
+	case s.no != nil:
+		return s.no
+	case !there:
+		return toWrite(w, x.Header, s).must
+	}
+	kinds := []spec.ErrKind{spec.ErrExists, spec.ErrConflict}
+	switch n.Type {
+	case spec.TypeDir:
+		kinds = append(kinds, spec.ErrIsDir, spec.ErrUnsupported)
+	case spec.TypeLink:
+		kinds = append(kinds, spec.ErrLoop, spec.ErrEscapes)
+	case spec.TypeFile:
+		// Whoever asks first whether it may be written hears that it may not.
+		kinds = append(kinds, tree{w}.refusesBytes(s.path)...)
+	case spec.TypeFIFO, spec.TypeOther, spec.TypeHidden:
+		kinds = append(kinds, spec.ErrUnsupported)
+	}
+	return refuse("AT-018", kinds...).no
+}
+
+// moveTo returns the branches of a move that has read the file src in the tree as
+// edits up to i left it, and meets its destination in the one as edits up to j did.
+func (f Files) moveTo(trees []spec.World, i, j int, x *Exchange, src string) []Branch {
+	w, content := trees[j], trees[i][src].Content
+	from, _ := heldName(src, x.Edits[i:j])
+	dst := resolve(w, x.Header, x.Call.To, true)
 	spare := mayLeave(x, dst)
+	var cross []spec.ErrKind // what a tool may hear that renames
+	if t := (tree{w}); t.mount(dirOf(from)) != t.mount(dirOf(dst.path)) {
+		cross = []spec.ErrKind{spec.ErrCrossDevice}
+	}
+	if no := untakeable(w, x, dst); no != nil {
+		b := no.branch(w)
+		b.Errs = append(slices.Clone(b.Errs), cross...)
+		if x.Expect == ExpectUnclear {
+			b.Errs = append(b.Errs, spec.ErrConflict)
+		}
+		if len(dst.detour) > 0 {
+			b.Errs = append(b.Errs, spec.ErrNotFound)
+		}
+		b.Spare = spare
+		return faulty([]Branch{b}, w, x, spare)
+	}
+	c := toWrite(w, x.Header, dst)
 	landed := brokered(w, x, spec.SeamWrite)
 	var out []Branch
 	var written []spec.World // the ways in which the destination may have come to hold the bytes
@@ -92,41 +150,67 @@ func (f Files) moveTo(w spec.World, x *Exchange, src, dst spot) []Branch {
 		if n := landed[dst.path]; n.Type == spec.TypeFile && bytes.Equal(n.Content, content) {
 			written = append(written, landed)
 		}
-		out = append(out, Branch{Status: spec.StatusUnknown, Next: State{landed}, Rule: "FB-023", Must: "FB-023"})
+		out = append(out, Branch{Status: spec.StatusUnknown, Next: State{landed}, Rule: "FB-023", Must: "FB-023", Spare: spare})
 	case len(c.denied) > 0:
 		out = append(out, Branch{
 			Status: spec.StatusFailed, Errs: c.denied, Next: State{landed}, Rule: "FB-023", Must: "FB-010", Spare: spare,
 		})
 	}
 	if x.Expect == ExpectUnclear {
-		out = append(out, refusing(w, "AT-010", spec.ErrConflict))
+		b := refusing(w, "AT-010", spec.ErrConflict)
+		b.Spare = spare
+		out = append(out, b)
 	}
-	if n := w[src.path]; n.Owner != spec.OwnerSubject {
+	n := w[from]
+	if n.Owner != spec.OwnerSubject || len(n.Xattrs) > 0 && x.policy(spec.PolicyXattr) == spec.XattrRefuse {
 		out = append(out, Branch{Status: spec.StatusFailed, Errs: []spec.ErrKind{spec.ErrUnsupported}, Next: State{w}, Rule: "AT-022", Spare: spare})
 	}
-	for _, t1 := range written {
-		out = append(out, f.moveFrom(t1, x, src, spare)...)
+	if k := append(cross, unremovable(w, from)...); len(k) > 0 {
+		// A tool that renames hears this before the destination is written.
+		out = append(out, Branch{Status: spec.StatusFailed, Errs: k, Next: State{landed}, Rule: "FB-023", Spare: spare})
 	}
-	return faulty(out, landed, x, spare)
+	for _, t1 := range written {
+		for k := j; k < len(trees); k++ {
+			if k > j {
+				t1 = tree{t1}.edited(x.Edits[k-1].Edit)
+			}
+			from, same := heldName(src, x.Edits[i:k])
+			if !same && x.Edits[k-1].At.Op != "remove" {
+				continue // another file has the name, and that could be seen
+			}
+			for _, b := range f.moveFrom(t1, x, from, spare) {
+				b.seen = k
+				out = append(out, b)
+			}
+		}
+	}
+	return append(faulty(out, landed, x, spare), torn(w, x, dst)...)
+}
+
+// unremovable returns the errors with which a kernel may refuse to take the name p
+// away.
+func unremovable(w spec.World, p string) []spec.ErrKind {
+	denied := tree{w}.refusesRemoval(p)
+	if w[p].Mount != spec.MountNone {
+		denied = append(denied, spec.ErrBusy)
+	}
+	return denied
 }
 
 // moveFrom returns the branches of the second half: the destination is written in
-// w, the source is to go.
-func (Files) moveFrom(w spec.World, x *Exchange, src spot, spare []string) []Branch {
+// w, and the source, now at from, is to go.
+func (Files) moveFrom(w spec.World, x *Exchange, from string, spare []string) []Branch {
 	t := tree{w}
-	denied := t.refusesRemoval(src.path)
-	if w[src.path].Mount != spec.MountNone {
-		denied = append(denied, spec.ErrBusy)
-	}
+	denied := unremovable(w, from)
 	var out []Branch
 	if len(denied) == 0 {
 		out = append(out, Branch{
-			Status: spec.StatusOK, Next: State{t.without(src.path)}, Rule: "AT-017", Must: "OC-001", Spare: spare,
+			Status: spec.StatusOK, Next: State{t.without(from)}, Rule: "AT-017", Must: "OC-001", Spare: spare,
 		})
 	}
 	after := brokered(w, x, spec.SeamDelete)
 	_, accepted := consulted(x, spec.SeamDelete)
-	_, still := after[src.path]
+	_, still := after[from]
 	switch {
 	case accepted && !still:
 		out = append(out,
@@ -138,7 +222,7 @@ func (Files) moveFrom(w spec.World, x *Exchange, src spot, spare []string) []Bra
 		out = append(out, Branch{Status: spec.StatusFailed, Errs: denied, Next: State{after}, Rule: "FB-024", Must: "FB-024", Spare: spare})
 	}
 	if deniedAfterwards(x) {
-		out = append(out, refusing(t.without(src.path), "FB-024", spec.ErrNotFound))
+		out = append(out, refusing(t.without(from), "FB-024", spec.ErrNotFound))
 	}
 	if len(x.Edits) > 0 {
 		// Somebody was at the source in between: it is not the file that was copied.
@@ -146,10 +230,10 @@ func (Files) moveFrom(w spec.World, x *Exchange, src spot, spare []string) []Bra
 	}
 	// A fault between the two halves leaves both files; one after them, only the new.
 	out = faulty(out, after, x, spare)
-	if x.Crashed || len(faultKinds(x.Fired)) > 0 {
+	if x.Crashed || hides(x) {
 		out = append(out,
 			Branch{Status: spec.StatusUnknown, Next: State{w}, Rule: "FB-024", Spare: spare, Litter: litters(x)},
-			Branch{Status: spec.StatusUnknown, Next: State{t.without(src.path)}, Rule: "AT-017", Spare: spare, Litter: litters(x)})
+			Branch{Status: spec.StatusUnknown, Next: State{t.without(from)}, Rule: "AT-017", Spare: spare, Litter: litters(x)})
 	}
 	return out
 }

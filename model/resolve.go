@@ -16,7 +16,7 @@ const (
 type spot struct {
 	path    string         // in the World; empty if the path leads nowhere
 	missing []string       // directories that are missing on the way, in the World
-	detour  []string       // directories that are missing and left again by ".."
+	detour  []string       // directories that are missing and left again by "..", or before the refusal
 	linked  bool           // the last component was named by a link
 	perhaps []spec.ErrKind // what a kernel would answer, and a tool that walks by itself need not
 	no      *refusal       // the path must be refused
@@ -27,6 +27,7 @@ type refusal struct {
 	kinds   []spec.ErrKind
 	rule    spec.RuleID
 	genuine bool // the kind is a name that is genuinely missing
+	soft    bool // a tool of another kind need not meet it
 }
 
 func refuse(rule spec.RuleID, kinds ...spec.ErrKind) spot {
@@ -77,6 +78,9 @@ func resolve(w spec.World, h *trace.Header, path string, last bool) spot {
 			if s.no != nil {
 				s.detour = append(k.detour, k.gone...) // made on the way to the refusal
 			}
+			if s.no != nil && len(s.detour) > 0 {
+				s.no.kinds = append(s.no.kinds, spec.ErrNotFound) // met first by whoever makes nothing
+			}
 			s.perhaps = k.perhaps
 			return s
 		}
@@ -93,8 +97,13 @@ func reach(w spec.World, h *trace.Header, path string, last bool) spot {
 	return s
 }
 
+// below returns an absolute path as one below the root; the root itself is ".".
 func below(root, path string) (string, bool) {
-	return strings.CutPrefix(path, strings.TrimSuffix(root, "/")+"/")
+	root = strings.TrimSuffix(root, "/")
+	if path == root {
+		return ".", true
+	}
+	return strings.CutPrefix(path, root+"/")
 }
 
 func (k *walk) next() {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/fsbench/fsbench/spec"
@@ -42,19 +43,16 @@ func (t tree) has(p string) bool {
 
 func (t tree) searchable(dir string) bool { return grants(t.w[dir])&1 != 0 }
 
-// readOnly reports whether p lies on a read-only mount: the nearest mount point
-// at or above it decides.
-func (t tree) readOnly(p string) bool {
-	for ; p != ""; p = dirOf(p) {
-		switch t.w[p].Mount {
-		case spec.MountReadOnly:
-			return true
-		case spec.MountBind:
-			return false
-		case spec.MountNone:
-		}
+// readOnly reports whether p lies on a read-only mount.
+func (t tree) readOnly(p string) bool { return t.w[t.mount(p)].Mount == spec.MountReadOnly }
+
+// mount returns the nearest mount point at or above p; empty stands for the one
+// that everything lies on.
+func (t tree) mount(p string) string {
+	for p != "" && t.w[p].Mount == spec.MountNone {
+		p = dirOf(p)
 	}
-	return false
+	return p
 }
 
 // refusesEntries returns the errnos with which a kernel may refuse to add an
@@ -101,7 +99,7 @@ func (t tree) refusesRemoval(p string) []spec.ErrKind {
 	return kinds
 }
 
-// siblings returns the other names of the file p.
+// siblings returns the other names of the file p, in order.
 func (t tree) siblings(p string) []string {
 	first := p
 	if h := t.w[p].Hard; h != "" {
@@ -115,6 +113,7 @@ func (t tree) siblings(p string) []string {
 			names = append(names, q)
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 
@@ -202,15 +201,19 @@ func (t tree) put(p string, n spec.Node) spec.World {
 func (t tree) moved(from, to string) spec.World {
 	w := spec.World{}
 	for q, n := range t.w {
-		switch {
-		case q == from:
-			q = to
-		case strings.HasPrefix(q, from+"/"):
-			q = to + q[len(from):]
-		}
+		q, _ = rebased(q, from, to)
 		w[q] = n
 	}
 	return w
+}
+
+// rebased returns what p is called once from is called to, and whether that is
+// something else.
+func rebased(p, from, to string) (string, bool) {
+	if p == from || strings.HasPrefix(p, from+"/") {
+		return to + p[len(from):], true
+	}
+	return p, false
 }
 
 func (t tree) exchanged(p, q string) spec.World {

@@ -1,9 +1,6 @@
 package model
 
-import (
-	"github.com/fsbench/fsbench/spec"
-	"github.com/fsbench/fsbench/trace"
-)
+import "github.com/fsbench/fsbench/spec"
 
 // versions are what the subject has called versions, and what each was the
 // version of.
@@ -17,6 +14,11 @@ type known struct {
 
 // learn takes in the version that an answer carries.
 func (v versions) learn(x *Exchange) {
+	if x.Before == nil {
+		for _, k := range v {
+			k.steady = false // nobody saw what the call met
+		}
+	}
 	if x.Call.Kind != spec.CallRead && (x.Out.Status != spec.StatusFailed || acted(x)) {
 		for _, path := range []string{x.Call.Path, x.Call.To} {
 			if s := resolve(x.Before, x.Header, path, true); s.no == nil {
@@ -51,23 +53,27 @@ func (v versions) touched(p string, op spec.EditOp) {
 	}
 }
 
-// seen compares two observations: a file whose bytes changed is not steady even
-// if they change back.
-func (v versions) seen(_, after spec.World) {
+// seen takes in an observation: a file whose bytes changed is not steady even if
+// they change back.
+func (v versions) seen(w spec.World) {
 	for _, k := range v {
-		if n, there := after[k.path]; !there || n.Type != spec.TypeFile || string(n.Content) != string(k.content) {
+		if n, there := w[k.path]; !there || n.Type != spec.TypeFile || string(n.Content) != string(k.content) {
 			k.steady = false
 		}
 	}
 }
 
-// meaning says what a call's expectation amounts to in w.
-func (v versions) meaning(h *trace.Header, w spec.World, c spec.Call) Expectation {
-	if c.ExpectVersion == "" || c.ExpectVersion == spec.VersionAbsent || h == nil {
+// meaning says what the expectation of a call amounts to.
+func (v versions) meaning(x *Exchange) Expectation {
+	c, w := x.Call, x.Before
+	switch {
+	case c.ExpectVersion == "" || c.ExpectVersion == spec.VersionAbsent:
 		return NoExpectation
+	case w == nil:
+		return ExpectUnclear
 	}
 	k := v[c.ExpectVersion]
-	s := resolve(w, h, c.Path, c.Kind != spec.CallDelete && c.Kind != spec.CallMove)
+	s := resolve(w, x.Header, c.Path, c.Kind != spec.CallDelete && c.Kind != spec.CallMove)
 	if k == nil || s.no != nil {
 		return ExpectStale
 	}

@@ -48,9 +48,7 @@ type Builder struct {
 // tally is what is known of one rule so far.
 type tally struct {
 	boxes     map[string]*boxTally
-	scenarios map[string]bool
-	failed    bool
-	broken    bool
+	scenarios map[string]bool // that exercised it
 }
 
 type boxTally struct {
@@ -113,6 +111,11 @@ func (b *Builder) Add(j Judged) {
 		return
 	}
 	b.count(run)
+	for _, r := range b.opt.Rules {
+		if !claims(run, r.Role) {
+			b.box(r.ID, run.Sandbox).skips["the subject does not claim the role "+r.Role]++
+		}
+	}
 	for id, n := range j.Verdict.Exercised {
 		if !b.filter[id] {
 			continue
@@ -129,6 +132,17 @@ func (b *Builder) Add(j Judged) {
 			b.find(j, f)
 		}
 	}
+}
+
+// claims reports whether the subject of a run claims a role. What is called has
+// tools, whatever it claims.
+func claims(run *runner.Run, role string) bool {
+	for _, r := range run.SUT.Roles {
+		if string(r) == role {
+			return true
+		}
+	}
+	return role == "tools"
 }
 
 func (b *Builder) skip(run *runner.Run) {
@@ -184,7 +198,9 @@ func (b *Builder) count(run *runner.Run) {
 				c.Errnos[e.Fault.Effect]++
 			}
 		case e.Consult != nil:
-			c.Brokers[string(run.Scenario.Brokers[e.Consult.Handler-1].Kind)]++
+			if n := e.Consult.Handler; n >= 1 && n <= len(run.Scenario.Brokers) {
+				c.Brokers[string(run.Scenario.Brokers[n-1].Kind)]++
+			}
 		case e.Crash != nil:
 			t.CrashStates++
 		}

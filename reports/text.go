@@ -81,7 +81,7 @@ func percent(n, of int) string {
 
 // families writes one line for each family of rules.
 func (r *Report) families(b *strings.Builder, st Style) {
-	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	tw := table{tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)}
 	count := map[string]map[Verdict]int{}
 	exercised := map[string]map[string]int{}
 	var order []string
@@ -107,14 +107,21 @@ func (r *Report) families(b *strings.Builder, st Style) {
 		for _, name := range slices.Sorted(maps.Keys(exercised[f])) {
 			boxes = append(boxes, fmt.Sprintf("%s %d", name, exercised[f][name]))
 		}
-		fmt.Fprintf(tw, "%s\t%s\texercised: %s\n", f, strings.Join(parts, ", "), strings.Join(boxes, ", "))
+		tw.row("%s\t%s\texercised: %s\n", f, strings.Join(parts, ", "), strings.Join(boxes, ", "))
 	}
-	_ = tw.Flush() // into memory
+	tw.end()
 }
+
+// table lines up columns in memory, where writing cannot fail.
+type table struct{ w *tabwriter.Writer }
+
+func (t table) row(format string, args ...any) { _, _ = fmt.Fprintf(t.w, format, args...) }
+
+func (t table) end() { _ = t.w.Flush() }
 
 // exceptions writes a line for each rule that did not pass everywhere.
 func (r *Report) exceptions(b *strings.Builder, st Style, all bool) {
-	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	tw := table{tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)}
 	for _, rule := range r.Rules {
 		for _, name := range slices.Sorted(maps.Keys(rule.Sandboxes)) {
 			box := rule.Sandboxes[name]
@@ -127,10 +134,10 @@ func (r *Report) exceptions(b *strings.Builder, st Style, all bool) {
 					why += fmt.Sprintf(" (%d scenarios: %s)", s.Count, s.Reason)
 				}
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s%s\n", rule.ID, name, st.verdict(box.Verdict), box.Exercised, rule.Title, apply(st.Dim, why))
+			tw.row("%s\t%s\t%s\t%d\t%s%s\n", rule.ID, name, st.verdict(box.Verdict), box.Exercised, rule.Title, apply(st.Dim, why))
 		}
 	}
-	_ = tw.Flush() // into memory
+	tw.end()
 }
 
 // writeFinding says, in this order: the rule, what was seen, everything that was

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/sandbox"
 	"github.com/fsbench/fsbench/scenarios"
 	"github.com/fsbench/fsbench/spec"
@@ -57,13 +58,14 @@ func Execute(ctx context.Context, d sut.Driver, box sandbox.Sandbox, s scenarios
 		driver: d, box: box, scenario: s, info: run.SUT, rec: &trace.Recorder{},
 		deadline: cmp.Or(opt.Deadline, DefaultDeadline),
 	}
-	err = x.run(ctx)
+	if err = x.run(ctx); err != nil && x.skip {
+		run.Skip, err = err.Error(), nil
+	}
+	// What goes wrong from here on is the bench's, also where the scenario is skipped.
+	err = errors.Join(err, x.end())
 	run.Events = x.rec.Events()
 	if x.armed != nil {
 		run.Unfired = x.armed.Unfired()
-	}
-	if errors.Is(err, sandbox.ErrCannot) || errors.Is(err, sut.ErrPolicy) {
-		run.Skip, err = err.Error(), nil
 	}
 	return run, err
 }
@@ -77,35 +79,58 @@ type execution struct {
 	deadline time.Duration
 	rec      *trace.Recorder
 	armed    sandbox.Armed
-	late     bool // a call ran into its deadline
 	session  sut.Session
+	late     bool // a call ran into its deadline
+	skip     bool // run ended because the scenario cannot be brought about
 	versions map[spec.CallID]string
-	logged   map[spec.SessionID]int // Log entries already in the trace
-	skip     map[spec.SessionID]int // of those, how many a new process shows again
+	logged   map[spec.SessionID][]spec.LogEntry // already in the trace
+	again    map[spec.SessionID][]spec.LogEntry // of those, what a new process has yet to show again
 }
 
 func (x *execution) run(ctx context.Context) error {
 	x.rec.Emit(trace.Event{Actor: trace.ActorBench, Header: x.header()})
 	if err := x.box.Build(x.world()); err != nil {
-		return fmt.Errorf("build world: %w", err)
+		return x.cannot("build world", err)
 	}
 	var err error
-	if x.armed, err = x.box.Arm(x.scenario.Faults, x.rec); err != nil {
-		return fmt.Errorf("arm faults: %w", err)
+	if x.armed, err = x.box.Arm(x.plan(), x.rec); err != nil {
+		x.armed = nil
+		return x.cannot("arm faults", err)
 	}
 	if err := x.observe(); err != nil {
 		return err
 	}
 	if err := x.open(ctx); err != nil {
-		return errors.Join(err, x.armed.Stop())
+		return x.cannot("open session", err)
 	}
-	x.versions, x.logged, x.skip = map[spec.CallID]string{}, map[spec.SessionID]int{}, map[spec.SessionID]int{}
+	x.versions = map[spec.CallID]string{}
+	x.logged, x.again = map[spec.SessionID][]spec.LogEntry{}, map[spec.SessionID][]spec.LogEntry{}
 	for _, st := range x.scenario.Steps {
-		if err = x.step(ctx, st); err != nil || x.late {
-			break
+		if err := x.step(ctx, st); err != nil || x.late {
+			return err
 		}
 	}
-	return errors.Join(err, x.armed.Stop(), x.session.Close())
+	return nil
+}
+
+// cannot wraps what ended the run. Only what the scenario asks of sandbox and
+// subject before it has begun, or of the sandbox alone, can make it a skip: a
+// subject must not talk its way out of what it has done already.
+func (x *execution) cannot(step string, err error) error {
+	x.skip = errors.Is(err, sandbox.ErrCannot) || errors.Is(err, sut.ErrPolicy)
+	return fmt.Errorf("%s: %w", step, err)
+}
+
+// end lifts the faults and ends the subject, however far the run has come.
+func (x *execution) end() error {
+	var errs []error
+	if x.armed != nil {
+		errs = append(errs, x.armed.Stop())
+	}
+	if x.session != nil {
+		errs = append(errs, x.session.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func (x *execution) header() *trace.Header {
@@ -139,6 +164,22 @@ func (x *execution) world() spec.World {
 	return w
 }
 
+// plan returns the faults with this run's root in them.
+func (x *execution) plan() faults.Plan {
+	p := faults.Plan{Injections: slices.Clone(x.scenario.Faults.Injections)}
+	for i, in := range p.Injections {
+		p.Injections[i].Do.Swap = slices.Clone(in.Do.Swap)
+		for j, e := range in.Do.Swap {
+			p.Injections[i].Do.Swap[j].To = x.rooted(e.To)
+		}
+	}
+	return p
+}
+
+func (x *execution) rooted(text string) string {
+	return strings.ReplaceAll(text, "{root}", x.box.Root())
+}
+
 func (x *execution) open(ctx context.Context) error {
 	env := sut.Env{
 		Root: x.box.Root(), FS: x.armed.Port(), Policies: x.scenario.Policies, Handlers: x.handlers(),
@@ -155,11 +196,11 @@ func (x *execution) open(ctx context.Context) error {
 			env.Worker = &sut.Worker{Plan: c.Plan, Event: c.Event, Edit: c.Edit}
 		}
 	}
-	var err error
-	if x.session, err = x.driver.Open(ctx, env); err != nil {
-		return fmt.Errorf("open session: %w", err)
+	session, err := x.driver.Open(ctx, env)
+	if err == nil {
+		x.session = session
 	}
-	return nil
+	return err
 }
 
 func (x *execution) observe() error {
@@ -173,14 +214,16 @@ func (x *execution) observe() error {
 
 func (x *execution) step(ctx context.Context, st scenarios.Step) error {
 	if st.Edit != nil {
-		err := x.box.Edit(*st.Edit)
+		e := *st.Edit
+		e.To = x.rooted(e.To)
+		err := x.box.Edit(e)
 		if sandbox.Missed(err) {
 			return nil // it found nothing to act on, or its place taken: no edit happened
 		}
 		if err != nil {
-			return fmt.Errorf("edit %s %s: %w", st.Edit.Op, st.Edit.Path, err)
+			return x.cannot(fmt.Sprintf("edit %s %s", e.Op, e.Path), err)
 		}
-		x.rec.Emit(trace.Event{Actor: trace.ActorBench, Edit: st.Edit})
+		x.rec.Emit(trace.Event{Actor: trace.ActorBench, Edit: &e})
 		return x.observe()
 	}
 	if err := x.call(ctx, x.concrete(*st.Call)); err != nil {
@@ -192,8 +235,7 @@ func (x *execution) step(ctx context.Context, st scenarios.Step) error {
 // concrete puts this run's root and versions in the place of the scenario's words
 // for them.
 func (x *execution) concrete(c spec.Call) spec.Call {
-	c.Path = strings.ReplaceAll(c.Path, "{root}", x.box.Root())
-	c.To = strings.ReplaceAll(c.To, "{root}", x.box.Root())
+	c.Path, c.To = x.rooted(c.Path), x.rooted(c.To)
 	if ref, ok := strings.CutPrefix(c.ExpectVersion, "@"); ok {
 		var n spec.CallID
 		fmt.Sscanf(ref, "%d", &n) //nolint:errcheck // Scenario.Check has read it
@@ -217,10 +259,11 @@ func (x *execution) call(ctx context.Context, c spec.Call) error {
 	if x.armed.Crashed() {
 		out = spec.Outcome{Call: c.ID, Detail: "the process was killed"}
 		_ = x.session.Close() // of a dead process
+		x.session = nil
 		x.armed.Revive()
-		x.skip = maps.Clone(x.logged)
+		x.again = maps.Clone(x.logged)
 		if err := x.open(ctx); err != nil {
-			return err
+			return fmt.Errorf("open session again: %w", err)
 		}
 	}
 	if err := x.log(ctx, c.Session); err != nil {
@@ -243,13 +286,21 @@ func (x *execution) log(ctx context.Context, id spec.SessionID) error {
 	if err != nil {
 		return fmt.Errorf("read log: %w", err)
 	}
-	seen := min(x.skip[id], len(entries))
-	x.skip[id] -= seen
-	for i := range entries[seen:] {
-		x.rec.Emit(trace.Event{Actor: trace.ActorSUT, Log: &entries[seen+i]})
+	for i, e := range entries {
+		if again := x.again[id]; len(again) > 0 && same(again[0], e) {
+			x.again[id] = again[1:]
+			continue
+		}
+		delete(x.again, id) // a Log that lost or changed what it had shows it from here on
+		x.logged[id] = append(x.logged[id], e)
+		x.rec.Emit(trace.Event{Actor: trace.ActorSUT, Log: &entries[i]})
 	}
-	x.logged[id] += len(entries) - seen
 	return nil
+}
+
+func same(a, b spec.LogEntry) bool {
+	return a.ID == b.ID && a.Session == b.Session && a.Time == b.Time && a.Type == b.Type &&
+		bytes.Equal(a.Seq, b.Seq) && bytes.Equal(a.Data, b.Data)
 }
 
 func (x *execution) do(ctx context.Context, c spec.Call) (spec.Outcome, error) {
@@ -261,7 +312,7 @@ func (x *execution) do(ctx context.Context, c spec.Call) (spec.Outcome, error) {
 	if outer.Err() != nil {
 		return out, outer.Err() // it was not the subject that was late
 	}
-	x.late = ctx.Err() != nil
+	x.late = ctx.Err() != nil && out.Status == spec.StatusUnknown
 	out.Call = c.ID
 	return out, err
 }

@@ -9,8 +9,12 @@ package sandbox
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os/exec"
+	"path"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/fsbench/fsbench/faults"
@@ -45,7 +49,7 @@ type Sandbox interface {
 	// Observe reads the whole tree.
 	Observe() (spec.World, error)
 
-	// Edit changes the tree as somebody else would.
+	// Edit changes the tree as somebody else would, past every permission.
 	Edit(spec.Edit) error
 
 	// Land and Unlink do what an honest privileged broker would: the exact bytes,
@@ -108,5 +112,44 @@ func Attempt(edit func(spec.Edit) error) func(spec.Edit) (done bool, err error) 
 			return false, nil
 		}
 		return err == nil, err
+	}
+}
+
+// Place returns the path in the World of a destination that a request names. root
+// is the sandbox's Root.
+func Place(root, dst string) (string, error) {
+	rel, ok := strings.CutPrefix(dst, root+"/")
+	if !ok || path.Clean("/"+rel) != "/"+rel || strings.ContainsRune(rel, 0) {
+		return "", fmt.Errorf("destination %q is not a clean path below the root", dst)
+	}
+	return spec.Workspace + "/" + rel, nil
+}
+
+// CheckEdit refuses an edit that no file system can carry out: an entry cannot be
+// moved into itself, nor over a directory that holds it.
+func CheckEdit(e spec.Edit) error {
+	if e.Op != spec.EditRename && e.Op != spec.EditExchange {
+		return nil
+	}
+	if strings.HasPrefix(e.Path+"/", e.To+"/") || strings.HasPrefix(e.To+"/", e.Path+"/") {
+		return fmt.Errorf("edit %s %s: want another name than %s, and none above or below it", e.Op, e.Path, e.To)
+	}
+	return nil
+}
+
+// NameHardLinks fills in Hard and Nlink of the files of w that share an object:
+// names lists, for every object that was met more than once or says that it has
+// more names than one, the paths at which it was met, and links how many it says
+// that it has. The first path in order carries the number.
+func NameHardLinks[ID comparable](w spec.World, names map[ID][]string, links map[ID]int) {
+	for id, paths := range names {
+		first := slices.Min(paths)
+		for _, p := range paths {
+			n := w[p]
+			if n.Hard, n.Nlink = first, 0; p == first {
+				n.Hard, n.Nlink = "", links[id]
+			}
+			w[p] = n
+		}
 	}
 }

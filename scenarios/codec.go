@@ -120,7 +120,7 @@ func nodeFields(p string, n spec.Node) []spec.Field {
 	for _, name := range slices.Sorted(maps.Keys(n.Xattrs)) {
 		add("x:"+name, n.Xattrs[name].String(), true)
 	}
-	add("content", n.Content.String(), n.Content != nil)
+	add("content", n.Content.String(), len(n.Content) > 0) // a file without content is empty
 	return fields
 }
 
@@ -150,6 +150,9 @@ func Parse(file, name string, data []byte) (Scenario, error) {
 		line++
 	}
 	for i, part := range ar.Files {
+		if slices.ContainsFunc(ar.Files[:i], func(f txtar.File) bool { return f.Name == part.Name }) {
+			return Scenario{}, at(starts[i]-1, fmt.Errorf("part %q: want it once", part.Name))
+		}
 		if err := s.part(file, part.Name, starts[i], string(part.Data)); err != nil {
 			return Scenario{}, err
 		}

@@ -198,9 +198,8 @@ func (g *gen) steps(calls int) []Step {
 	var steps []Step
 	for i := range calls {
 		if g.oneIn(12, "edit") {
-			if e, ok := g.edit(); ok {
-				steps = append(steps, Step{Edit: &e})
-			}
+			e := g.edit()
+			steps = append(steps, Step{Edit: &e})
 		}
 		c := g.call(spec.CallID(i + 1))
 		steps = append(steps, Step{Call: &c})
@@ -209,7 +208,7 @@ func (g *gen) steps(calls int) []Step {
 }
 
 // edit draws a change between calls that can always be made.
-func (g *gen) edit() (spec.Edit, bool) {
+func (g *gen) edit() spec.Edit {
 	return pick(
 		g, "edit",
 		spec.Edit{Op: spec.EditWrite, Path: "ws/new", Content: spec.Content("new")},
@@ -217,7 +216,7 @@ func (g *gen) edit() (spec.Edit, bool) {
 		spec.Edit{Op: spec.EditTouch, Path: "ws/d", Mtime: 1700000000},
 		spec.Edit{Op: spec.EditChmod, Path: "ws/d", Mode: 0o555},
 		spec.Edit{Op: spec.EditChmod, Path: "ws/d", Mode: 0o755},
-	), true
+	)
 }
 
 func (g *gen) call(id spec.CallID) spec.Call {

@@ -1,7 +1,9 @@
 package scenarios
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,8 +59,10 @@ func setNode(n *spec.Node, typ string, f spec.Field) (err error) {
 	return err
 }
 
+func keyed(f spec.Field) bool { return f.Key != "" }
+
 func (s *Scenario) broker(fields []spec.Field) error {
-	if len(fields) != 2 {
+	if len(fields) != 2 || slices.ContainsFunc(fields, keyed) {
 		return fmt.Errorf("broker: want a seam and a script, as in: write honest")
 	}
 	s.Brokers = append(s.Brokers, spec.Broker{
@@ -73,13 +77,13 @@ func (s *Scenario) step(fields []spec.Field) error {
 		s.Steps = append(s.Steps, Step{Edit: &e})
 		return err
 	}
-	const form = "step: want a call, as in: 1 write d/a content=\"new\", or an edit, as in: edit remove ws/a"
-	if len(fields) < 3 {
-		return fmt.Errorf(form)
+	malformed := errors.New("step: want a call, as in: 1 write d/a content=\"new\", or an edit, as in: edit remove ws/a")
+	if len(fields) < 3 || slices.ContainsFunc(fields[:3], keyed) {
+		return malformed
 	}
 	id, err := strconv.ParseUint(fields[0].Value, 10, 32)
 	if err != nil {
-		return fmt.Errorf(form)
+		return malformed
 	}
 	c := spec.Call{
 		ID: spec.CallID(id), Kind: spec.CallKind(fields[1].Value), Path: fields[2].Value, Session: defaultSession,

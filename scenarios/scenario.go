@@ -7,7 +7,9 @@ package scenarios
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fsbench/fsbench/faults"
@@ -63,9 +65,18 @@ func (s Scenario) Check() error {
 			return fmt.Errorf("need %q: want %s or a capability: %w", need, NeedWire, err)
 		}
 	}
-	for name, value := range s.Policies {
-		if values, ok := spec.PolicyValues[name]; !ok || !slices.Contains(values, value) {
-			return fmt.Errorf("policy %s=%s: want one of %v", name, value, values)
+	for _, name := range slices.Sorted(maps.Keys(s.Policies)) {
+		values, known := spec.PolicyValues[name]
+		if !known {
+			return fmt.Errorf("policy %q: want one of %v", name, slices.Sorted(maps.Keys(spec.PolicyValues)))
+		}
+		if !slices.Contains(values, s.Policies[name]) {
+			return fmt.Errorf("policy %s=%s: want one of %v", name, s.Policies[name], values)
+		}
+	}
+	for _, text := range []string{s.Title, s.Source} {
+		if strings.TrimSpace(text) != text || strings.ContainsAny(text, "\n\r") {
+			return fmt.Errorf("title or source %q: want one line without spaces around it", text)
 		}
 	}
 	for _, b := range s.Brokers {
@@ -96,8 +107,7 @@ func (s Scenario) checkSteps() error {
 			return fmt.Errorf("call %d: kind %q: want one of %v", calls, st.Call.Kind, spec.CallKinds)
 		}
 		if ref, ok := strings.CutPrefix(st.Call.ExpectVersion, "@"); ok {
-			var n spec.CallID
-			if _, err := fmt.Sscanf(ref, "%d", &n); err != nil || n < 1 || n >= calls {
+			if n, err := strconv.ParseUint(ref, 10, 32); err != nil || n < 1 || spec.CallID(n) >= calls {
 				return fmt.Errorf("call %d: expect=@%s: want the number of an earlier call", calls, ref)
 			}
 		}

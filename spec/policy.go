@@ -9,6 +9,7 @@ type Policies map[string]string
 const (
 	PolicyLinks         = "links"
 	PolicyHardlink      = "hardlink"
+	PolicyDurability    = "durability"
 	PolicyMode          = "mode"
 	PolicyXattr         = "xattr"
 	PolicyMissingParent = "missing_parent"
@@ -22,18 +23,48 @@ const (
 	LinksFollow = "follow" // components are resolved inside the root, as the kernel does
 )
 
+// Values of the other policies that rules read.
+const (
+	HardlinkBreak   = "break"    // the name parts from the others
+	HardlinkRefuse  = "refuse"   // a file with several names is not written
+	HardlinkInPlace = "in_place" // the others see the new bytes
+
+	DurabilityDurable     = "durable"      // what was acknowledged survives a power cut
+	DurabilityCrashAtomic = "crash_atomic" // old or new after a power cut
+	DurabilityAtomic      = "atomic"       // old or new to readers, and after a kill
+	DurabilityNone        = "none"         // written in place: an interrupted write may leave anything
+
+	Mode0600     = "0600"
+	ModeUmask    = "umask"
+	ModePreserve = "preserve"
+
+	XattrPreserve = "preserve"
+	XattrDrop     = "drop"
+	XattrRefuse   = "refuse"
+
+	ParentCreate = "create"
+	ParentRefuse = "refuse"
+
+	TempLeft  = "left"
+	TempSwept = "own_sweep"
+	TempNone  = "none"
+
+	ParentsRemove = "remove"
+	ParentsKeep   = "keep"
+)
+
 // PolicyValues lists, for every policy, the values a SUT may declare; the first
 // is what the reference does.
 var PolicyValues = map[string][]string{
 	PolicyLinks:         {LinksRefuse, LinksFollow},
 	"symlink_leaf":      {"refuse", "follow_inside", "replace"},
-	PolicyHardlink:      {"break", "refuse", "in_place"},
-	"durability":        {"durable", "crash_atomic", "atomic", "none"},
-	PolicyMode:          {"0600", "umask", "preserve"},
-	PolicyXattr:         {"preserve", "drop", "refuse"},
+	PolicyHardlink:      {HardlinkBreak, HardlinkRefuse, HardlinkInPlace},
+	PolicyDurability:    {DurabilityDurable, DurabilityCrashAtomic, DurabilityAtomic, DurabilityNone},
+	PolicyMode:          {Mode0600, ModeUmask, ModePreserve},
+	PolicyXattr:         {XattrPreserve, XattrDrop, XattrRefuse},
 	"newline":           {"preserve", "normalise"},
-	PolicyMissingParent: {"create", "refuse"},
-	PolicyTempAfterKill: {"left", "own_sweep", "none"},
+	PolicyMissingParent: {ParentCreate, ParentRefuse},
+	PolicyTempAfterKill: {TempLeft, TempSwept, TempNone},
 	"case":              {"exact", "fold"},
-	PolicyParents:       {"remove", "keep"},
+	PolicyParents:       {ParentsRemove, ParentsKeep},
 }

@@ -49,9 +49,10 @@ func plain(v string) bool {
 }
 
 // ParseFields splits a line into fields. It refuses what it would not print:
-// an unquoted value with odd characters, a key without a value.
+// an unquoted value with odd characters, a key without a value, a key twice.
 func ParseFields(line string) ([]Field, error) {
 	var fields []Field
+	seen := map[string]bool{}
 	for rest := strings.TrimLeft(line, " \t"); rest != ""; rest = strings.TrimLeft(rest, " \t") {
 		var f Field
 		if i := strings.IndexAny(rest, "= \t\""); i > 0 && rest[i] == '=' {
@@ -80,6 +81,10 @@ func ParseFields(line string) ([]Field, error) {
 				return nil, fmt.Errorf("value %q: want it in quotes", f.Value)
 			}
 		}
+		if f.Key != "" && seen[f.Key] {
+			return nil, fmt.Errorf("%s=: want it once", f.Key)
+		}
+		seen[f.Key] = true
 		fields = append(fields, f)
 	}
 	return fields, nil

@@ -76,7 +76,7 @@ type Node struct {
 }
 
 // Check reports the first thing wrong with w as a tree: a path out of form, an
-// entry without a parent, a node with fields of another type.
+// entry without a parent, a link without a target, a second name without a first.
 func (w World) Check() error {
 	for _, p := range w.Paths() {
 		if err := checkPath(p); err != nil {
@@ -97,6 +97,13 @@ func (w World) Check() error {
 			return fmt.Errorf("world: %q is a name of %q, which is not a file", p, n.Hard)
 		case n.Hard != "" && n.Hard >= p:
 			return fmt.Errorf("world: %q is a name of %q: the first name in order must hold the content", p, n.Hard)
+		case n.Hard != "" && w[n.Hard].Hard != "":
+			return fmt.Errorf("world: %q is a name of %q, which is itself a name of another", p, n.Hard)
+		}
+		for _, name := range slices.Sorted(maps.Keys(n.Xattrs)) {
+			if !plain(name) {
+				return fmt.Errorf("world: %q has attribute %q: want a name without odd characters", p, name)
+			}
 		}
 	}
 	return nil

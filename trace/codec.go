@@ -9,8 +9,8 @@ import (
 	"io"
 )
 
-// maxLine bounds one encoded event. // bytes
-const maxLine = 64 << 20
+// maxLine bounds one encoded event.
+const maxLine = 64 << 20 // bytes
 
 // Write encodes events as JSON, one a line.
 func Write(w io.Writer, events []Event) error {
@@ -22,6 +22,20 @@ func Write(w io.Writer, events []Event) error {
 		}
 	}
 	return nil
+}
+
+// set counts the fields after Call that are set.
+func (e *Event) set() int {
+	n := 0
+	for _, is := range []bool{
+		e.Header != nil, e.Invoke != nil, e.Fault != nil, e.Edit != nil, e.Consult != nil, e.Diag != nil,
+		e.Wire != nil, e.Crash != nil, e.Log != nil, e.World != nil, e.Return != nil,
+	} {
+		if is {
+			n++
+		}
+	}
+	return n
 }
 
 // Read decodes what Write wrote. name is for errors, which say the line and
@@ -40,13 +54,19 @@ func Read(r io.Reader, name string) ([]Event, error) {
 		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("%s:%d: want nothing after the event", name, line)
 		}
+		if n := e.set(); n != 1 {
+			return nil, fmt.Errorf("%s:%d: %d things happened: want exactly one of header, invoke, fault, edit, consult, diag, wire, crash, log, world and return", name, line, n)
+		}
 		if e.Seq != uint64(line) {
 			return nil, fmt.Errorf("%s:%d: seq is %d, want %d: a line is missing or out of order", name, line, e.Seq, line)
+		}
+		if e.Header != nil && line > 1 {
+			return nil, fmt.Errorf("%s:%d: want no second header", name, line)
 		}
 		events = append(events, e)
 	}
 	if err := sc.Err(); err != nil {
-		return nil, fmt.Errorf("%s:%d: %w", name, len(events)+1, err)
+		return nil, fmt.Errorf("%s:%d: want a line of at most %d bytes: %w", name, len(events)+1, maxLine, err)
 	}
 	if len(events) == 0 || events[0].Header == nil {
 		return nil, fmt.Errorf("%s:1: want the header event first", name)

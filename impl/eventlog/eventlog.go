@@ -33,6 +33,7 @@ type Log struct {
 	session string
 	next    int64 // sequence number
 	torn    bool  // the file ends in the middle of a line
+	unsure  bool  // a write failed: what the file now ends with is not known
 }
 
 // Open opens or makes the Log of a session below root and finds where it ends.
@@ -44,8 +45,9 @@ func Open(root vfs.Dir, session spec.SessionID, now func() time.Time, newID func
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
+	defer state.Close()
 	dir, err := openOrMake(state, "sessions")
-	if err = errors.Join(err, state.Close()); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	l := &Log{Now: now, NewID: newID, dir: dir, name: string(session) + ".ndjson", session: string(session)}
@@ -66,47 +68,69 @@ func openOrMake(d vfs.Dir, name string) (vfs.Dir, error) {
 	return d.OpenDir(name)
 }
 
-// resume continues the numbering of what is there, past a torn last line.
+// resume finds out where the Log ends, and continues its numbering. Stubs of
+// records, cut short by a crash or a full disk, count as records: the number that
+// one was to have is not given again.
 func (l *Log) resume() error {
 	old, err := l.Read(0)
 	if err != nil {
 		return err
 	}
-	l.torn = len(old) > 0 && old[len(old)-1] != '\n'
+	var next int64
 	for line := range bytes.Lines(old) {
 		var e spec.LogEntry
-		if json.Unmarshal(line, &e) != nil {
-			continue // a reader's finding; the writer only must not reuse a number
+		n, err := int64(0), json.Unmarshal(line, &e)
+		if err == nil {
+			n, err = strconv.ParseInt(string(e.Seq), 10, 64)
 		}
-		if n, err := strconv.ParseInt(string(e.Seq), 10, 64); err == nil && n >= l.next {
-			l.next = n + 1
+		switch {
+		case err != nil:
+			next++
+		case n >= next:
+			next = n + 1
 		}
 	}
-	if l.torn {
-		l.next++ // the torn record may have had the next number
+	l.next = max(l.next, next)
+	l.torn = len(old) > 0 && old[len(old)-1] != '\n'
+	l.unsure = false
+	return nil
+}
+
+// Append writes one event. If it fails, the record may be there all the same,
+// whole or in part; the one after it has a number and a line of its own in any
+// case.
+func (l *Log) Append(typ string, data any) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.append(typ, data); err != nil {
+		return fmt.Errorf("append to log: %w", err)
 	}
 	return nil
 }
 
-// Append writes one event. The counter moves only when the record is whole.
-func (l *Log) Append(typ string, data any) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (l *Log) append(typ string, data any) error {
 	raw, err := json.Marshal(data)
 	if err != nil {
-		return fmt.Errorf("append to log: %w", err)
+		return err
+	}
+	if l.unsure {
+		if err := l.resume(); err != nil {
+			return err
+		}
 	}
 	line, err := json.Marshal(spec.LogEntry{
 		ID: l.NewID(), Session: l.session, Seq: json.RawMessage(strconv.FormatInt(l.next, 10)),
 		Time: l.Now().UTC().Format("2006-01-02T15:04:05.000000Z"), Type: typ, Data: raw,
 	})
 	if err != nil {
-		return fmt.Errorf("append to log: %w", err)
+		return err
 	}
 	if err := l.write(append(line, '\n')); err != nil {
-		return fmt.Errorf("append to log: %w", err)
+		l.unsure = true
+		return err
 	}
 	l.next++
+	l.torn = false
 	return nil
 }
 
@@ -122,8 +146,8 @@ func (l *Log) write(line []byte) (err error) {
 		line = append([]byte{'\n'}, line...)
 	}
 	n, err := f.Write(line)
-	if n > 0 {
-		l.torn = n < len(line)
+	if err == nil && n < len(line) {
+		err = io.ErrShortWrite
 	}
 	return err
 }

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxID bounds a session id. // bytes
-const maxID = 235
+// maxID leaves room for a suffix in a name of 255 bytes.
+const maxID = 235 // bytes
 
 // errID never repeats the id: it comes from outside, and an error text travels.
 var errID = errors.New("session id: want 1 to 235 bytes of UTF-8, a letter, number or _ first, then also marks, - and .")

@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,8 +49,10 @@ type Host struct {
 
 // session is one agent session: at most one Turn is open in it.
 type session struct {
-	log    *eventlog.Log
-	to     Logger
+	log *eventlog.Log
+	to  Logger
+
+	mu     sync.Mutex
 	inTurn bool
 }
 
@@ -64,11 +68,14 @@ func (h *Host) Do(ctx context.Context, c spec.Call) spec.Outcome {
 	if c.Session == "" {
 		return h.cfg.Tools.Do(ctx, c).Outcome
 	}
-	s, err := h.session(c.Session)
-	if err != nil {
+	if err := eventlog.CheckID(string(c.Session)); err != nil {
 		return spec.Outcome{Call: c.ID, Status: spec.StatusFailed, Err: spec.ErrInvalid, Detail: err.Error()}
 	}
-	if err := s.begin(c); err != nil {
+	s, err := h.session(c.Session)
+	if err == nil {
+		err = s.begin(c)
+	}
+	if err != nil {
 		return spec.Outcome{Call: c.ID, Status: spec.StatusFailed, Err: spec.ErrOther, Detail: err.Error()}
 	}
 	res := h.cfg.Tools.Do(ctx, c)
@@ -98,7 +105,7 @@ func (h *Host) session(id spec.SessionID) (*session, error) {
 
 func callID(c spec.Call) string { return fmt.Sprintf("c%d", c.ID) }
 
-type userMessage struct {
+type message struct {
 	Text string `json:"text"`
 }
 
@@ -108,12 +115,10 @@ type toolCall struct {
 	Args   map[string]any `json:"args"`
 }
 
+// begin puts a call on record before it is run.
 func (s *session) begin(c spec.Call) error {
-	if !s.inTurn {
-		if err := s.to.Append(spec.LogUserMessage, userMessage{"run the calls of this turn"}); err != nil {
-			return err
-		}
-		s.inTurn = true
+	if err := s.openTurn(); err != nil {
+		return err
 	}
 	args := map[string]any{"path": c.Path}
 	if c.To != "" {
@@ -123,6 +128,29 @@ func (s *session) begin(c spec.Call) error {
 		args["bytes"] = len(c.Content)
 	}
 	return s.to.Append(spec.LogToolCall, toolCall{callID(c), string(c.Kind), args})
+}
+
+func (s *session) openTurn() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inTurn {
+		return nil
+	}
+	if err := s.to.Append(spec.LogUserMessage, message{"run the calls of this turn"}); err != nil {
+		return err
+	}
+	s.inTurn = true
+	return nil
+}
+
+func (s *session) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	if s.inTurn {
+		err = s.to.Append(spec.LogAssistantMessage, message{"done"})
+	}
+	return errors.Join(err, s.log.Close())
 }
 
 // decision is a denial by the operating system. Its gate keeps it out of the
@@ -178,9 +206,10 @@ func (s *session) record(c spec.Call, res tools.Result) error {
 	return s.to.Append(spec.LogToolResult, out)
 }
 
-// ReadLog returns the bytes of a session's Log from off on.
+// ReadLog returns the bytes of a session's Log from off on. There is none, and that
+// is no error, for calls outside any session and for an id that no session can have.
 func (h *Host) ReadLog(id spec.SessionID, off int64) ([]byte, error) {
-	if id == "" {
+	if eventlog.CheckID(string(id)) != nil {
 		return nil, nil
 	}
 	s, err := h.session(id)
@@ -190,16 +219,14 @@ func (h *Host) ReadLog(id spec.SessionID, off int64) ([]byte, error) {
 	return s.log.Read(off)
 }
 
-// Close ends the open Turns and releases the Logs.
+// Close ends the open Turns, in the order of the sessions' ids, and releases the
+// Logs.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var errs []error
-	for _, s := range h.sessions {
-		if s.inTurn {
-			errs = append(errs, s.to.Append(spec.LogAssistantMessage, userMessage{"done"}))
-		}
-		errs = append(errs, s.log.Close())
+	for _, id := range slices.Sorted(maps.Keys(h.sessions)) {
+		errs = append(errs, h.sessions[id].close())
 	}
 	clear(h.sessions)
 	return errors.Join(errs...)

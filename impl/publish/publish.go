@@ -140,6 +140,9 @@ type staged struct {
 // that gets an error, and keeps what was planted (PR-013).
 const tempTries = 100
 
+// errNoTemp does not wrap EEXIST: that would be read as one of the destination.
+var errNoTemp = errors.New("every name that was tried for a private file is taken")
+
 func (p *Publisher) stage(r Request) (*staged, error) {
 	perm := r.Perm
 	if r.Like != nil {
@@ -163,7 +166,10 @@ func (p *Publisher) stage(r Request) (*staged, error) {
 			break
 		}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EEXIST):
+		return nil, errNoTemp
+	case err != nil:
 		return nil, err
 	}
 	return s, s.look()
@@ -192,20 +198,21 @@ func writeAll(f vfs.File, content []byte) error {
 	for len(content) > 0 {
 		n, err := f.Write(content)
 		content = content[n:]
-		if errors.Is(err, io.ErrShortWrite) && n > 0 {
-			continue
-		}
-		if err != nil {
+		switch {
+		case err == nil && n == 0:
+			return io.ErrShortWrite
+		case err != nil && (n == 0 || !errors.Is(err, io.ErrShortWrite)):
 			return err
 		}
 	}
 	return nil
 }
 
-// dress gives the staged file the owner, mode and attributes of like, by
+// dress gives the staged file the owner, attributes and mode of like, by
 // descriptor and before anybody can see it. The order matters: a change of owner
-// clears mode bits. As after any write by an ordinary user, setuid and setgid are
-// not carried over.
+// clears mode bits, and a mode without the right to write stops the setting of
+// attributes. As after any write by an ordinary user, setuid and setgid are not
+// carried over.
 func (s *staged) dress(like vfs.File, caps vfs.Caps) error {
 	if like == nil {
 		return nil
@@ -217,13 +224,13 @@ func (s *staged) dress(like vfs.File, caps vfs.Caps) error {
 	if err := s.own(old); err != nil {
 		return err
 	}
-	if caps.Has(vfs.CapPerm) {
-		if err := s.file.Chmod(old.Mode.Perm()); err != nil {
+	if caps.Has(vfs.CapXattr) {
+		if err := s.copyXattrs(like); err != nil {
 			return err
 		}
 	}
-	if caps.Has(vfs.CapXattr) {
-		return s.copyXattrs(like)
+	if caps.Has(vfs.CapPerm) {
+		return s.file.Chmod(old.Mode.Perm())
 	}
 	return nil
 }
@@ -280,13 +287,11 @@ func (p *Publisher) publish(s *staged, r Request) error {
 	// A failure may be reported of a step that took effect: only the identity of
 	// what now stands at the name can tell.
 	now, lookErr := r.Dir.Lstat(r.Name)
-	switch {
-	case lookErr == nil && now.ID == s.info.ID:
-		return &Error{Step: StepPublish, Err: err, Unknown: true}
-	case lookErr == nil || errors.Is(lookErr, syscall.ENOENT):
-		return &Error{Step: StepPublish, Err: errors.Join(err, s.abandon())}
+	unknown := lookErr == nil && now.ID == s.info.ID
+	if lookErr != nil && !errors.Is(lookErr, syscall.ENOENT) {
+		unknown, err = true, errors.Join(err, lookErr)
 	}
-	return &Error{Step: StepPublish, Err: errors.Join(err, lookErr, s.abandon()), Unknown: true}
+	return &Error{Step: StepPublish, Err: errors.Join(err, s.abandon()), Unknown: unknown}
 }
 
 func (p *Publisher) name(s *staged, r Request) error {
@@ -306,10 +311,10 @@ func (p *Publisher) name(s *staged, r Request) error {
 
 // link gives a file without a name a private one: the kernel cannot link over an
 // existing name, so replacing takes a rename.
-func (p *Publisher) link(s *staged) (err error) {
+func (p *Publisher) link(s *staged) error {
 	for range tempTries {
 		name := p.TempName()
-		err = s.dir.Publish(s.file, name)
+		err := s.dir.Publish(s.file, name)
 		if err == nil {
 			s.temp = name
 			return nil
@@ -322,7 +327,7 @@ func (p *Publisher) link(s *staged) (err error) {
 			return err
 		}
 	}
-	return err
+	return errNoTemp
 }
 
 // nameFresh names the file only if the name is free, in one step that the kernel
@@ -342,8 +347,8 @@ func (p *Publisher) nameFresh(s *staged, r Request) error {
 	return vfs.ErrUnsupported // never fall back to writing in place
 }
 
-// abandon takes the temporary name away, if it is still ours: between a failure
-// and its clean-up somebody else may have taken the name.
+// abandon takes the temporary name away unless it is seen to be somebody else's by
+// now: between a failure and its clean-up the name may have changed hands.
 func (s *staged) abandon() error {
 	if s.temp == "" {
 		return nil

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"syscall"
@@ -13,7 +14,7 @@ import (
 // delete unlinks the entry at the call's path. The last component is never
 // resolved through a link: it is the link that goes.
 func (k *call) delete() spec.Outcome {
-	place, err := k.walker(false).Walk(k.Path, false)
+	place, err := k.walk(k.Path, false, false)
 	if err != nil {
 		return k.failed(blocked(err))
 	}
@@ -75,14 +76,14 @@ func (k *call) notRemoved(place vfs.Place, path string, info vfs.Info, seen bool
 	if !k.t.Steps.Denied(kindOf(err)) {
 		return err
 	}
-	d := k.denial(path, k.t.abs(place.Rel), err)
-	landed := k.t.Seam.OfferDelete(k.ctx, spec.DeleteRequest{Denial: d, ConfirmedFile: seen && info.Mode.IsRegular()})
-	k.refusals = append(k.refusals, Refusal{Denial: d, Landed: landed && gone(place)})
+	r := k.deny(path, k.t.abs(place.Rel), err)
+	landed := k.t.Seam.OfferDelete(k.ctx, spec.DeleteRequest{Denial: r.Denial, ConfirmedFile: seen && info.Mode.IsRegular()})
+	r.Landed = landed && gone(place)
 	switch {
-	case !landed:
-		return err
-	case !gone(place):
+	case landed && !r.Landed:
 		return &unknown{errors.New("a handler reported success, but the entry is not seen to be gone")}
+	case !landed:
+		return cmp.Or(k.givenUp(), err)
 	}
 	return nil
 }

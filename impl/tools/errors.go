@@ -37,8 +37,6 @@ func missing(name string) error {
 	return &fs.PathError{Op: "openat", Path: name, Err: syscall.ENOENT}
 }
 
-// errnos are tried in order, since an error may wrap several: a refusal comes
-// before what was met while cleaning up after it.
 var errnos = []struct {
 	errno syscall.Errno
 	kind  spec.ErrKind
@@ -62,8 +60,9 @@ var errnos = []struct {
 	{syscall.ENXIO, spec.ErrUnsupported}, // a FIFO that nobody reads
 }
 
-// kindOf classifies an error: our own refusals first, then the errno that the
-// first failing step gave.
+// kindOf classifies an error: our own refusals first, then the first errno in it,
+// which is that of the step which failed: what was met while cleaning up after it
+// comes later.
 func kindOf(err error) spec.ErrKind {
 	var own *refused
 	switch {

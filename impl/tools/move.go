@@ -13,7 +13,7 @@ import (
 // two primitives with separate outcomes, since each may be denied, and handled,
 // on its own (FB-023). The destination must not exist.
 func (k *call) move() spec.Outcome {
-	place, err := k.walker(false).Walk(k.Path, false)
+	place, err := k.walk(k.Path, false, false)
 	if err != nil {
 		return k.failed(blocked(err))
 	}

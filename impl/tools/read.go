@@ -4,7 +4,7 @@ import "github.com/fsbench/fsbench/spec"
 
 // read answers with the bytes and the version of a regular file.
 func (k *call) read() spec.Outcome {
-	place, err := k.walker(false).Walk(k.Path, true)
+	place, err := k.walk(k.Path, false, true)
 	if err != nil {
 		return k.failed(blocked(err))
 	}

@@ -147,14 +147,24 @@ type made struct {
 	id  vfs.ID
 }
 
-// walker returns the walk of this call. With mk set, missing directories are
-// made.
-func (k *call) walker(mk bool) *vfs.Walker {
+// walk walks to a path as the call spells it. With mk set, missing directories are
+// made; with last set, a link at the end is followed if links are.
+func (k *call) walk(spelled string, mk, last bool) (vfs.Place, error) {
 	w := &vfs.Walker{Root: k.t.Root, RootPath: k.t.RootPath, Follow: k.t.Follow}
 	if mk {
 		w.Make = k.mkdir
 	}
-	return w
+	return w.Walk(k.t.below(spelled), last)
+}
+
+// below cuts the root off a path that is spelled absolutely: errors repeat what was
+// walked, and must not tell where the root lies (OC-008).
+func (t *Tools) below(spelled string) string {
+	rest, ok := strings.CutPrefix(spelled, strings.TrimSuffix(t.RootPath, "/"))
+	if !ok || t.RootPath == "" || rest != "" && rest[0] != '/' {
+		return spelled
+	}
+	return strings.TrimLeft(rest, "/")
 }
 
 // mkdir makes a parent. That somebody else made it in the meantime is no error:
@@ -184,7 +194,7 @@ func (k *call) mkdir(d vfs.Dir, name, rel string) error {
 // What cannot be taken away stays.
 func (k *call) undo() {
 	for _, m := range slices.Backward(k.made) {
-		place, err := k.walker(false).Walk(m.rel, false)
+		place, err := k.walk(m.rel, false, false)
 		if err != nil {
 			continue
 		}
@@ -199,20 +209,21 @@ func (k *call) undo() {
 // abs returns the absolute name of a path below the root.
 func (t *Tools) abs(rel string) string { return path.Join(t.RootPath, rel) }
 
-// destination names what a walk that ended early was going to: handlers are told
-// the final destination or nothing. What is left to walk may only be plain names,
-// since the directories that ".." would leave do not exist.
-func (t *Tools) destination(err error) (dst string, ok bool) {
+// destination returns the path below the root that a walk which ended early was
+// going to: handlers are told the final destination or nothing. What is left to
+// walk may only be plain names, since the directories that ".." would leave do not
+// exist.
+func destination(err error) (rel string, ok bool) {
 	var we *vfs.WalkError
 	if !errors.As(err, &we) || we.Rest == "" {
 		return "", false
 	}
-	for _, c := range strings.Split(we.Rest, "/") {
+	for c := range strings.SplitSeq(we.Rest, "/") {
 		if c == ".." {
 			return "", false
 		}
 	}
-	return t.abs(path.Join(we.At, we.Rest)), true
+	return path.Join(we.At, we.Rest), true
 }
 
 // publisher returns the publisher for a destination called name.

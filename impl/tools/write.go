@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"github.com/fsbench/fsbench/impl/publish"
@@ -40,7 +41,7 @@ func (b bytesTo) exclusive() bool { return b.expect == spec.VersionAbsent }
 // place walks to path and puts the bytes there, itself or by a handler, and
 // returns the version of what is then in place.
 func (k *call) place(path string, b bytesTo) (string, error) {
-	place, err := k.walker(true).Walk(path, true)
+	place, err := k.walk(path, true, true)
 	if err != nil {
 		return k.placeUnder(path, b, err)
 	}
@@ -51,24 +52,28 @@ func (k *call) place(path string, b bytesTo) (string, error) {
 	}
 	defer tgt.close()
 	k.dst = k.t.abs(place.Rel)
-	if err := k.expected(place, tgt, b.expect); err != nil {
-		return "", err
-	}
-	id, err := k.publish(place, tgt, b)
-	if err == nil {
-		return k.t.Steps.Version(id, b.content), nil
-	}
-	if !k.deniedStep(err) {
-		return "", err
-	}
 	dst := k.dst
 	if !k.t.Steps.Identified(place.Linked, tgt.exists) {
 		dst = ""
 	}
-	if k.offerWrite(path, dst, err, b) {
-		return k.readBack(place.Rel, b.content)
+	if err := k.expected(place, tgt, b.expect); err != nil {
+		if tgt.denied != nil {
+			k.deny(path, dst, tgt.denied)
+		}
+		return "", err
 	}
-	if tgt.exists && k.t.Steps.Protected(tgt.info) {
+	id, err := k.publish(place, tgt, b)
+	switch {
+	case err == nil:
+		return k.t.Steps.Version(id, b.content), nil
+	case !k.deniedStep(err):
+		return "", err
+	}
+	v, landed, offerErr := k.offerWrite(path, dst, err, b)
+	switch {
+	case landed || offerErr != nil:
+		return v, offerErr
+	case tgt.exists && k.t.Steps.Protected(tgt.info):
 		err = &refused{kind: spec.ErrReadOnlyTarget, text: "the file is read-only", err: err}
 	}
 	return "", err
@@ -80,18 +85,18 @@ func (k *call) placeUnder(path string, b bytesTo, walkErr error) (string, error)
 	if k.masked == nil {
 		return "", blocked(walkErr)
 	}
-	dst, ok := k.t.destination(walkErr)
-	k.dst = dst
-	if ok {
+	if rel, ok := destination(walkErr); ok {
+		k.dst = k.t.abs(rel)
 		// Nothing can be there: a caller that saw something saw it go.
 		if err := k.expected(vfs.Place{}, &target{}, b.expect); err != nil {
+			k.deny(path, k.dst, k.masked)
 			return "", err
 		}
 	}
-	if ok && k.offerWrite(path, dst, k.masked, b) {
-		return k.readBack(dst[len(k.t.abs(""))+1:], b.content)
+	if v, landed, err := k.offerWrite(path, k.dst, k.masked, b); landed || err != nil {
+		return v, err
 	}
-	return "", errors.Join(walkErr, k.masked)
+	return "", fmt.Errorf("%w: making it: %w", walkErr, k.masked)
 }
 
 // target is what stands at a destination before the call touches it.
@@ -220,40 +225,50 @@ func (k *call) unchanged(place vfs.Place, tgt *target, expect string) error {
 	return k.holds(place, tgt.info.ID, expect)
 }
 
-// offerWrite makes the denial and asks the handlers. Without a destination they
-// are not asked, and the denial is on record all the same.
-func (k *call) offerWrite(path, dst string, cause error, b bytesTo) bool {
-	d := k.denial(path, dst, cause)
-	landed := dst != "" && k.t.Seam.OfferWrite(k.ctx, spec.WriteRequest{
-		Denial: d, Content: b.content, Exclusive: b.exclusive(),
-	})
-	k.refusals = append(k.refusals, Refusal{Denial: d, Landed: landed})
-	return landed
-}
-
-func (k *call) denial(path, dst string, cause error) spec.Denial {
-	return spec.Denial{
+// deny puts a denial on record, before anything has become of it.
+func (k *call) deny(path, dst string, cause error) *Refusal {
+	k.refusals = append(k.refusals, Refusal{Denial: spec.Denial{
 		Call: k.ID, Session: k.Session, Tool: string(k.Kind), Gate: spec.GateOS,
 		Target: path, Dst: dst, Cause: kindOf(cause),
-	}
+	}})
+	return &k.refusals[len(k.refusals)-1]
 }
 
-// readBack looks at what a handler says it has placed. A handler that says yes
-// before the bytes are there, or places others, leaves the call unknown and not
-// a success (FB-004).
-func (k *call) readBack(rel string, want []byte) (string, error) {
-	v, err := k.t.Steps.ReadBack(func() (string, error) { return k.inPlace(rel, want) })
+// offerWrite asks the handlers about a denial, and returns the version of what one
+// of them placed. Without a destination they are not asked, and the denial is on
+// record all the same.
+func (k *call) offerWrite(path, dst string, cause error, b bytesTo) (version string, landed bool, err error) {
+	r := k.deny(path, dst, cause)
+	if dst == "" {
+		return "", false, nil
+	}
+	if !k.t.Seam.OfferWrite(k.ctx, spec.WriteRequest{Denial: r.Denial, Content: b.content, Exclusive: b.exclusive()}) {
+		return "", false, k.givenUp()
+	}
+	// A handler that says yes before the bytes are there, or places others, leaves
+	// the call unknown and not a success (FB-004).
+	version, err = k.t.Steps.ReadBack(func() (string, error) { return k.inPlace(dst, b.content) })
 	if err != nil {
-		k.refusals[len(k.refusals)-1].Landed = false
-		return "", &unknown{err}
+		return "", false, &unknown{err}
 	}
-	return v, nil
+	r.Landed = true
+	return version, true, nil
 }
 
-// inPlace returns the version of the file at rel, which must hold want.
-func (k *call) inPlace(rel string, want []byte) (string, error) {
+// givenUp is the outcome of a call whose handlers have not landed it, if nobody
+// waited for the end: one of them may still be at work.
+func (k *call) givenUp() error {
+	if k.ctx.Err() == nil {
+		return nil
+	}
+	return &unknown{errors.New("the call was given up while handlers were asked")}
+}
+
+// inPlace returns the version of the file at dst, which must hold want. No link is
+// followed: dst has none, unless a handler or somebody else made one.
+func (k *call) inPlace(dst string, want []byte) (string, error) {
 	w := &vfs.Walker{Root: k.t.Root, RootPath: k.t.RootPath}
-	place, err := w.Walk(rel, false)
+	place, err := w.Walk(k.t.below(dst), false)
 	if err != nil {
 		return "", err
 	}

@@ -60,12 +60,13 @@ var Imports = withCommand(Table{
 	"model": {"spec", "trace"},
 
 	// What goes wrong, where, and in which order.
-	"faults":            {"spec", "vfs", "trace"},
-	"faults/supervisor": {"faults", "spec", "vfs", "trace"},
-	"scenarios":         {"spec", "vfs", "faults"},
-	"sandbox":           {"spec", "vfs", "trace", "faults"},
-	"sandbox/mem":       {"sandbox", "spec", "vfs", "trace", "faults", "vfs/memfs"},
-	"sandbox/jail":      {"sandbox", "spec"},
+	"faults":              {"spec", "vfs", "trace"},
+	"faults/supervisor":   {"faults", "spec", "vfs", "trace"},
+	"scenarios":           {"spec", "vfs", "faults"},
+	"sandbox":             {"spec", "vfs", "trace", "faults"},
+	"sandbox/sandboxtest": {"sandbox", "spec"},
+	"sandbox/mem":         {"sandbox", "spec", "vfs", "trace", "faults", "vfs/memfs"},
+	"sandbox/jail":        {"sandbox", "spec"},
 	"sandbox/disk": {
 		"sandbox", "sandbox/jail", "spec", "vfs", "trace", "faults", "faults/supervisor", "vfs/osfs",
 	},
@@ -122,7 +123,7 @@ func withCommand(t Table) Table {
 	var row []string
 	for _, pkg := range t.packages() {
 		switch pkg {
-		case "vfs/aferofs", "sut/suttest", "internal/arch", "internal/golden", "sdk/go", "examples/brokers":
+		case "vfs/aferofs", "sut/suttest", "sandbox/sandboxtest", "internal/arch", "internal/golden", "sdk/go", "examples/brokers":
 		default:
 			row = append(row, pkg)
 		}
@@ -133,7 +134,7 @@ func withCommand(t Table) Table {
 
 // testExtras is what test files may import beside the row of their package.
 var testExtras = []string{
-	"vfs/memfs", "vfs/osfs", "vfs/vfstest", "internal/golden", "sandbox/mem", "sut/suttest",
+	"vfs/memfs", "vfs/osfs", "vfs/vfstest", "internal/golden", "sandbox/mem", "sandbox/sandboxtest", "sut/suttest",
 }
 
 // ownTestExtras is what the tests of one package may import beside the extras

@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"strings"
+	"syscall"
 	"time"
 )
 
@@ -24,24 +22,29 @@ type janitor struct {
 // janitorName is what it is called as. No user types it.
 const janitorName = "fsbench-janitor"
 
-func startJanitor(dir string) (*janitor, error) {
-	exe, err := executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := &exec.Cmd{Path: exe, Args: []string{janitorName, dir}, Dir: "/"}
-	apart(cmd)
+// janitorFolder is the descriptor at which it finds the folder, and all that it
+// removes is in there.
+const janitorFolder = 3
+
+func startJanitor(l *Lab) (*janitor, error) {
+	cmd := &exec.Cmd{Args: []string{janitorName, l.Dir}, Dir: "/", ExtraFiles: []*os.File{l.folder}}
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start the janitor: %w", err)
+	if err == nil {
+		err = startChild(cmd)
 	}
-	if err := cmd.Start(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("start the janitor: %w", err)
 	}
 	return &janitor{cmd, in}, nil
 }
 
-func (j *janitor) dismiss() error { return errors.Join(j.in.Close(), j.cmd.Wait()) }
+func (j *janitor) dismiss() error {
+	err := j.in.Close()
+	if waitErr := j.cmd.Wait(); waitErr != nil {
+		err = errors.Join(err, fmt.Errorf("the janitor: %w", waitErr))
+	}
+	return err
+}
 
 // Main runs the janitor and does not return, if this process was started as one.
 // Programs and tests that make a Lab call it first thing.
@@ -49,34 +52,17 @@ func Main() {
 	if len(os.Args) != 2 || os.Args[0] != janitorName {
 		return
 	}
-	signal.Ignore(os.Interrupt)
+	// Whoever ends a whole service means the bench: this process ends with it, and
+	// not before.
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	folder := os.NewFile(janitorFolder, os.Args[1])
 	_, _ = io.Copy(io.Discard, os.Stdin) // ends with the process that owns the folder
 	// Its children are dying with it, and may still be at work for an instant.
 	for range 50 {
-		if err := sweep(os.Args[1]); err == nil {
+		if err := sweep(folder); err == nil {
 			os.Exit(0)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	os.Exit(1)
-}
-
-// sweep removes a folder of sandboxes. It refuses any other.
-func sweep(dir string) error {
-	if !strings.HasPrefix(filepath.Base(dir), labPrefix) {
-		return fmt.Errorf("remove %s: not a folder of sandboxes", dir)
-	}
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := clear(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return os.Remove(dir)
 }

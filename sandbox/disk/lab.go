@@ -4,15 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/fsbench/fsbench/sandbox"
 	"github.com/fsbench/fsbench/sandbox/jail"
-	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/vfs"
 	"github.com/fsbench/fsbench/vfs/osfs"
 )
@@ -20,37 +16,41 @@ import (
 // Lab is a folder in which sandboxes are made, and the identities that act in
 // them. It goes when it is closed, and also when this process is killed.
 type Lab struct {
-	Dir      string
-	UID, GID int // of subjects
+	Dir      string // absolute and free of links
+	UID, GID int    // of subjects
 
-	other   int // id of another owner; -1 for an ordinary user
+	folder  *os.File // Dir, held: what it is called may come to mean something else
+	other   int      // id of another owner; -1 for an ordinary user
+	claims  []func() // give the ids back
 	caps    vfs.Caps
 	notes   []string
-	made    atomic.Int64
+	cannot  error // why no scenario can be brought about; nil if some can
 	janitor *janitor
 	mount   func() error
 }
 
-// firstID is where the search for ids that nobody has begins: above what systems
-// give to people and below what they keep for containers.
-const firstID = 61100
+const labPrefix = "fsbench-"
 
 // NewLab makes a Lab below parent, or below the system's folder for temporary
 // files. As root subjects get an id that nobody has; an ordinary user's subjects
 // keep the user's own.
 func NewLab(parent string) (*Lab, error) {
 	dir, err := os.MkdirTemp(parent, labPrefix)
+	if err == nil {
+		// Links on the way are resolved now, once: the child's mounts admit none.
+		if dir, err = filepath.Abs(dir); err == nil {
+			dir, err = filepath.EvalSymlinks(dir)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for sandboxes: %w", err)
 	}
 	l := &Lab{Dir: dir, UID: os.Getuid(), GID: os.Getgid(), other: -1}
-	if os.Geteuid() == 0 {
-		l.UID = unusedID(firstID)
-		l.GID, l.other = l.UID, unusedID(l.UID+1)
-	}
 	l.mount = sync.OnceValue(l.tryMount)
-	if l.janitor, err = startJanitor(dir); err == nil {
-		err = l.probe()
+	if l.folder, err = os.Open(dir); err == nil {
+		if l.janitor, err = startJanitor(l); err == nil {
+			err = l.probe()
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -58,12 +58,13 @@ func NewLab(parent string) (*Lab, error) {
 	return l, nil
 }
 
-const labPrefix = "fsbench-"
-
 func (l *Lab) probe() error {
 	// Subjects must be able to search it; that they cannot list it keeps them from
 	// finding each other.
 	if err := os.Chmod(l.Dir, 0o711); err != nil {
+		return err
+	}
+	if err := reachable(l.Dir); err != nil {
 		return err
 	}
 	fsys, err := osfs.Probe(l.Dir)
@@ -71,8 +72,14 @@ func (l *Lab) probe() error {
 		return fmt.Errorf("probe the file system: %w", err)
 	}
 	l.caps, l.notes = fsys.Caps(), fsys.Notes()
-	return reachable(l.Dir)
+	if l.cannot = l.identify(); l.cannot == nil {
+		l.cannot = l.subject().Possible()
+	}
+	return nil
 }
+
+// subject is how every child is confined at least.
+func (l *Lab) subject() jail.Spec { return jail.Spec{UID: l.UID, GID: l.GID, Umask: umask} }
 
 // reachable reports a folder on the way to dir that other identities may not
 // search: their every call would fail for a reason that is no fault.
@@ -92,19 +99,17 @@ func reachable(dir string) error {
 	return nil
 }
 
-func unusedID(from int) int {
-	for id := from; ; id++ {
-		if _, err := user.LookupId(strconv.Itoa(id)); err != nil {
-			return id
-		}
-	}
-}
-
 // Notes says what this machine cannot do, a line each.
 func (l *Lab) Notes() []string {
 	notes := append([]string{}, l.notes...)
+	if l.cannot != nil {
+		return append(notes, "every scenario on disk is skipped: "+l.cannot.Error())
+	}
 	if err := l.cannotMount(); err != nil {
 		notes = append(notes, "read-only mounts: "+err.Error()+"; EROFS is synthetic")
+	}
+	if shared := l.subject().Shares(); shared != "" {
+		notes = append(notes, "subjects share with the bench: "+shared)
 	}
 	if l.other < 0 {
 		notes = append(notes, "not root: EPERM is synthetic, and scenarios with files of another owner or immutable files are skipped")
@@ -115,32 +120,40 @@ func (l *Lab) Notes() []string {
 func (l *Lab) cannotMount() error { return l.mount() }
 
 func (l *Lab) tryMount() error {
-	return jail.Spec{UID: l.UID, GID: l.GID, Mounts: []jail.Mount{{Path: l.Dir}}}.Possible()
+	s := l.subject()
+	s.Mounts = []jail.Mount{{Path: l.Dir}}
+	return s.Possible()
 }
 
-// New returns an empty sandbox.
+// New returns an empty sandbox. Its name cannot be guessed: subjects of other
+// sandboxes run as the same user.
 func (l *Lab) New() (*Sandbox, error) {
-	base := filepath.Join(l.Dir, strconv.FormatInt(l.made.Add(1), 10))
-	if err := os.Mkdir(base, 0o700); err != nil {
-		return nil, fmt.Errorf("make a sandbox: %w", err)
-	}
-	if err := os.Chmod(base, 0o755); err != nil {
-		return nil, fmt.Errorf("make a sandbox: %w", err)
-	}
-	h, err := openHands(base, l)
+	room, err := os.MkdirTemp(l.Dir, "")
 	if err != nil {
 		return nil, fmt.Errorf("make a sandbox: %w", err)
 	}
-	return &Sandbox{
-		lab: l, base: base, hand: h, caps: l.caps, mounts: map[string]spec.Mount{}, armed: map[string]preparation{},
-	}, nil
+	h, err := openHands(room, l)
+	if err != nil {
+		return nil, fmt.Errorf("make a sandbox: %w", err)
+	}
+	return &Sandbox{lab: l, base: filepath.Join(room, treeName), hand: h}, nil
 }
 
 // Close removes the folder with everything in it.
 func (l *Lab) Close() error {
-	err := sweep(l.Dir)
+	var err error
+	if l.folder != nil {
+		err = sweep(l.folder)
+	}
 	if l.janitor != nil {
 		err = errors.Join(err, l.janitor.dismiss())
 	}
+	if l.folder != nil {
+		err = errors.Join(err, l.folder.Close())
+	}
+	for _, giveBack := range l.claims {
+		giveBack()
+	}
+	l.claims = nil
 	return err
 }

@@ -18,23 +18,29 @@ type hands struct{}
 
 var errOS = fmt.Errorf("%w: there is no disk sandbox on %s", sandbox.ErrCannot, runtime.GOOS)
 
-func executable() (string, error) { return "", errOS }
+func (l *Lab) identify() error { return errOS }
 
-func apart(*exec.Cmd) {}
+func startChild(*exec.Cmd) error { return errOS }
 
-func clear(dir string) error { return os.RemoveAll(dir) }
+func sweep(*os.File) error { return errOS }
 
 func openHands(string, *Lab) (*hands, error) { return nil, errOS }
 
-func (*hands) make(string, spec.Node) error    { return errOS }
-func (*hands) dress(string, spec.Node) error   { return errOS }
-func (*hands) look() (spec.World, error)       { return nil, errOS }
+func (*hands) build(spec.World) error          { return errOS }
+func (*hands) look() (sight, error)            { return sight{}, errOS }
 func (*hands) edit(spec.Edit) error            { return errOS }
 func (*hands) land(string, []byte, bool) error { return errOS }
 func (*hands) unlink(string) error             { return errOS }
 func (*hands) remove() error                   { return errOS }
 func (*hands) isDir(string) bool               { return false }
-func (*hands) immutable(string, bool) error    { return errOS }
-func (*hands) chmod(string, func(spec.Mode) spec.Mode) (spec.Mode, error) {
-	return 0, errOS
-}
+func (*hands) hold(string) (*held, error)      { return nil, errOS }
+func (*hands) where(*held) (string, bool)      { return "", false }
+
+type held struct{ id id }
+
+func (*held) close()                   {}
+func (*held) isDir() bool              { return false }
+func (*held) immutable() bool          { return false }
+func (*held) setImmutable(bool) error  { return errOS }
+func (*held) mode() (spec.Mode, error) { return 0, errOS }
+func (*held) chmod(spec.Mode) error    { return errOS }

@@ -1,9 +1,10 @@
 // Package jail starts a child under another identity and in namespaces of its
-// own, so that the kernel refuses it what a scenario wants refused and nothing
-// that it mounts or is mounted for it outlives it.
+// own, so that the kernel refuses it what a scenario wants refused, and neither
+// it nor what it started or mounted outlives the bench.
 //
 // The identity and the mounts are set by a short stage of this very program, run
-// again in front of the child. It does not know what the child is.
+// again in front of the child. It does not know what the child is. The child
+// still sees the files of the host, as its identity may see them.
 package jail
 
 import (
@@ -17,7 +18,7 @@ import (
 
 // Mount is a mount point made for the child alone.
 type Mount struct {
-	Path     string `json:"path"` // absolute; bound to itself
+	Path     string `json:"path"` // absolute and free of links; bound to itself
 	ReadOnly bool   `json:"read_only,omitempty"`
 }
 
@@ -40,29 +41,51 @@ type Spec struct {
 // stageName is what the stage is called as. No user types it.
 const stageName = "fsbench-stage"
 
+// exitStage is how a stage ends that could not start its child.
+const exitStage = 126
+
 // order is what the stage is told.
 type order struct {
 	Spec
 	Parent int      `json:"parent"` // process that must still be alive when the stage is ready
-	Argv   []string `json:"argv"`
-	Path   string   `json:"path"`
+	Mount  bool     `json:"mount"`  // it has a mount namespace of its own
+	Init   bool     `json:"init"`   // it is the first process of a namespace, and stays to end the others
+	Path   string   `json:"path,omitempty"`
+	Argv   []string `json:"argv,omitempty"` // empty: do all but start a child
+}
+
+func (o order) argv() ([]string, error) {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("describe the jail: %w", err)
+	}
+	return []string{stageName, string(raw)}, nil
+}
+
+// Possible reports why this machine, or this user, cannot start a child under s.
+func (s Spec) Possible() error {
+	_, err := s.trust()
+	return err
 }
 
 // Wrap changes cmd so that it is started under s. It fails with an error matching
 // sandbox.ErrCannot where this machine or this user cannot do that.
+//
+// The child gets descriptors 0 to 2 and a session of its own: no terminal to type
+// into. Files that cmd has beyond these do not reach it.
 func (s Spec) Wrap(cmd *exec.Cmd) error {
-	if err := s.Possible(); err != nil {
+	if cmd.Err != nil {
+		return cmd.Err // the program was not found: the stage would not find it either
+	}
+	ns, err := s.trust()
+	if err != nil {
 		return fmt.Errorf("%w: %w", sandbox.ErrCannot, err)
 	}
-	raw, err := json.Marshal(order{Spec: s, Parent: os.Getpid(), Argv: cmd.Args, Path: cmd.Path})
-	if err != nil {
-		return fmt.Errorf("describe the jail: %w", err)
+	o := order{Spec: s, Parent: os.Getpid(), Argv: cmd.Args, Path: cmd.Path}
+	if len(o.Argv) == 0 {
+		o.Argv = []string{cmd.Path}
 	}
-	// By this name, and not by the program's path: another identity may not be able
-	// to search the folder that the program lies in.
-	cmd.Path, cmd.Args, cmd.Err = selfExe, []string{stageName, string(raw)}, nil
-	s.namespaces(cmd)
-	return nil
+	return ns.stage(cmd, o)
 }
 
 // Main runs the stage and does not return, if this process was started as one.
@@ -71,6 +94,6 @@ func Main() {
 	if len(os.Args) == 2 && os.Args[0] == stageName {
 		err := stage(os.Args[1])
 		fmt.Fprintln(os.Stderr, "fsbench: jail:", err)
-		os.Exit(126)
+		os.Exit(exitStage)
 	}
 }

@@ -1,12 +1,12 @@
 package jail
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -15,133 +15,113 @@ import (
 
 const selfExe = "/proc/self/exe"
 
-// Possible reports why this machine, or this user, cannot start a child under s.
-func (s Spec) Possible() error {
-	if os.Geteuid() == 0 {
-		if len(s.Mounts) > 0 {
-			return mountNamespaces()
-		}
-		return nil
-	}
-	if s.UID != os.Getuid() || s.GID != os.Getgid() {
-		return errors.New("only root can start a child under another identity")
-	}
-	return userNamespaces()
-}
+// namespaces are what a child has of its own, as flags of clone.
+type namespaces uintptr
 
-// userNamespaces tries once whether an ordinary user gets a namespace here, and
-// mountNamespaces whether this root does: root in a container often does not.
-var (
-	userNamespaces = sync.OnceValue(func() error {
-		cmd := probe()
-		own(cmd, os.Getuid(), os.Getgid())
-		return start(cmd, "this system gives ordinary users no user namespace")
-	})
-	mountNamespaces = sync.OnceValue(func() error {
-		cmd := probe()
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-		return start(cmd, "this root may not make mounts of its own")
-	})
+const (
+	mounts namespaces = unix.CLONE_NEWNS
+	user   namespaces = unix.CLONE_NEWUSER
+
+	// apart keeps a child from signalling and from outliving the bench, from the
+	// network, and from leaving shared memory behind.
+	apart namespaces = unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC
 )
 
-func probe() *exec.Cmd {
-	return &exec.Cmd{Path: selfExe, Args: []string{stageName, "probe"}}
-}
-
-func start(cmd *exec.Cmd, otherwise string) error {
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("%s: %w", otherwise, err)
-	}
-	_ = cmd.Wait() // the stage refuses its order: that it ran is all that was asked
-	return nil
-}
-
-// own puts cmd into a user namespace of one id. The capability to mount is handed
-// through to the stage, which gives it up.
-func own(cmd *exec.Cmd, uid, gid int) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:                 syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings:                []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
-		GidMappings:                []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
-		GidMappingsEnableSetgroups: false,
-		AmbientCaps:                []uintptr{unix.CAP_SYS_ADMIN},
-	}
-}
-
-func (s Spec) namespaces(cmd *exec.Cmd) {
+// ladder lists what is tried, the most first. An ordinary user needs a namespace
+// of users to get any other. Root in a container is often refused all of them, and
+// can do without where there is nothing to mount.
+func (s Spec) ladder() []namespaces {
 	switch {
 	case os.Geteuid() != 0:
-		own(cmd, s.UID, s.GID)
+		return []namespaces{user | mounts | apart, user | mounts}
 	case len(s.Mounts) > 0:
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+		return []namespaces{mounts | apart, mounts}
 	}
+	return []namespaces{mounts | apart, 0}
 }
 
-// stage makes the mounts, takes the identity and becomes the child.
-func stage(text string) error {
-	var o order
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return fmt.Errorf("read order: %w", err)
-	}
-	runtime.LockOSThread() // capabilities and the parent's death are a thread's affair
-	if len(o.Mounts) > 0 {
-		if err := mounts(o.Mounts); err != nil {
-			return err
-		}
-	}
-	if os.Geteuid() == 0 {
-		if err := become(o.UID, o.GID); err != nil {
-			return err
-		}
-	} else if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return fmt.Errorf("give up capabilities: %w", err)
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("forbid new privileges: %w", err)
-	}
-	// A change of identity has cleared this; if the parent died before, nobody is
-	// left to be told.
-	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-		return fmt.Errorf("die with the parent: %w", err)
-	}
-	if os.Getppid() != o.Parent {
-		return errors.New("the parent is gone")
-	}
-	unix.Umask(o.Umask)
-	return fmt.Errorf("start %s: %w", o.Argv[0], unix.Exec(o.Path, o.Argv, o.Env))
+// known holds what worked once, by what it was for. A failure is tried again: it
+// may have been of the moment, and costs no more than the child that it prevents.
+var known sync.Map
+
+type purpose struct {
+	uid, gid int
+	mounts   bool
 }
 
-func become(uid, gid int) error {
-	if err := syscall.Setgroups(nil); err != nil {
-		return fmt.Errorf("drop groups: %w", err)
+// trust returns the namespaces that a child under s gets. They were tried with a
+// stage that does everything but start a child: that a namespace can be had does
+// not say that anything can be mounted in it, and root may lack the right to
+// become somebody else.
+func (s Spec) trust() (namespaces, error) {
+	if os.Geteuid() != 0 && (s.UID != os.Getuid() || s.GID != os.Getgid()) {
+		return 0, errors.New("only root can start a child under another identity")
 	}
-	if err := syscall.Setresgid(gid, gid, gid); err != nil {
-		return fmt.Errorf("take group %d: %w", gid, err)
+	key := purpose{s.UID, s.GID, len(s.Mounts) > 0}
+	if ns, ok := known.Load(key); ok {
+		return ns.(namespaces), nil //nolint:forcetypeassert // nothing else is stored
 	}
-	if err := syscall.Setresuid(uid, uid, uid); err != nil {
-		return fmt.Errorf("take user %d: %w", uid, err)
+	var last error
+	for _, ns := range s.ladder() {
+		if last = s.try(ns); last == nil {
+			known.Store(key, ns)
+			return ns, nil
+		}
 	}
-	return nil
+	return 0, last
 }
 
-// mounts are private first, so that nothing made here shows anywhere else.
-func mounts(list []Mount) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
+func (s Spec) try(ns namespaces) error {
+	o := order{Spec: s, Parent: os.Getpid()}
+	if len(s.Mounts) > 0 {
+		o.Mounts = []Mount{{Path: s.Mounts[0].Path, ReadOnly: true}}
 	}
-	for _, m := range list {
-		if err := unix.Mount(m.Path, m.Path, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("bind %s: %w", m.Path, err)
-		}
+	var said bytes.Buffer
+	cmd := &exec.Cmd{Stderr: &said}
+	if err := ns.stage(cmd, o); err != nil {
+		return err
 	}
-	for _, m := range list {
-		if !m.ReadOnly {
-			continue
-		}
-		attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-		if err := unix.MountSetattr(unix.AT_FDCWD, m.Path, unix.AT_SYMLINK_NOFOLLOW, attr); err != nil {
-			return fmt.Errorf("make %s read-only: %w", m.Path, err)
-		}
+	err := cmd.Run()
+	why := strings.TrimPrefix(strings.TrimSpace(said.String()), "fsbench: jail: ")
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, new(*exec.ExitError)) && why != "":
+		return errors.New(why)
+	case ns&user != 0:
+		return fmt.Errorf("this system gives ordinary users no namespaces: %w", err)
+	}
+	return fmt.Errorf("this root gets no namespaces: %w", err)
+}
+
+// Shares says what a child under s shares with the bench although it should not;
+// empty where it shares nothing of that kind.
+func (s Spec) Shares() string {
+	if ns, err := s.trust(); err != nil || ns&apart == apart {
+		return ""
+	}
+	return "processes and network: this system gives no namespaces for them"
+}
+
+// stage makes cmd the stage that carries out o in namespaces of its own.
+func (ns namespaces) stage(cmd *exec.Cmd, o order) error {
+	o.Mount, o.Init = ns&mounts != 0, ns&apart == apart
+	argv, err := o.argv()
+	if err != nil {
+		return err
+	}
+	// By this name, and not by the program's path: another identity may not be able
+	// to search the folder that the program lies in.
+	cmd.Path, cmd.Args = selfExe, argv
+	cmd.Env = []string{} // it may stay beside the child, who is not to read what the bench was given
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: uintptr(ns), Setsid: true}
+	if ns&user != 0 {
+		// Groups cannot be given up here: an ordinary user could reach what a group
+		// is denied by leaving it, so the kernel forbids that. What the stage needs
+		// for its mounts is handed through the exec to it, and given up by it.
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: o.UID, HostID: o.UID, Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: o.GID, HostID: o.GID, Size: 1}}
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_READ_SEARCH}
 	}
 	return nil
 }

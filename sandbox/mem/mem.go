@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"strings"
 	"syscall"
 
@@ -102,7 +101,7 @@ func (s *Sandbox) expand(link string) string { return strings.ReplaceAll(link, "
 // Observe implements sandbox.Sandbox.
 func (s *Sandbox) Observe() (spec.World, error) {
 	w := spec.World{}
-	first := map[vfs.ID]string{}
+	names, links := map[vfs.ID][]string{}, map[vfs.ID]int{}
 	s.admin.Walk(func(p string, n memfs.Node) {
 		node := spec.Node{Mode: spec.Mode(n.Bits), Immutable: n.Immutable}
 		if n.UID != subject.UID {
@@ -132,20 +131,19 @@ func (s *Sandbox) Observe() (spec.World, error) {
 			node.Xattrs[name] = value
 		}
 		if n.Nlink > 1 && node.Type == spec.TypeFile {
-			if f, seen := first[n.ID]; seen {
-				node.Hard = f
-			} else {
-				first[n.ID] = p
-				node.Nlink = int(n.Nlink)
-			}
+			names[n.ID], links[n.ID] = append(names[n.ID], p), int(n.Nlink)
 		}
 		w[p] = node
 	})
+	sandbox.NameHardLinks(w, names, links)
 	return w, nil
 }
 
 // Edit implements sandbox.Sandbox.
 func (s *Sandbox) Edit(e spec.Edit) error {
+	if err := sandbox.CheckEdit(e); err != nil {
+		return err
+	}
 	node := func(typ fs.FileMode, bits uint32) memfs.Node {
 		if e.Mode != 0 {
 			bits = uint32(e.Mode)
@@ -162,6 +160,9 @@ func (s *Sandbox) Edit(e spec.Edit) error {
 		n.Link = s.expand(e.To)
 		return s.admin.Make(e.Path, n)
 	case spec.EditHardlink:
+		if err := s.refuse(e, e.To, fs.ModeDir); err != nil {
+			return err
+		}
 		return s.admin.Hardlink(e.Path, e.To)
 	case spec.EditFIFO:
 		return s.admin.Make(e.Path, node(fs.ModeNamedPipe, 0o644))
@@ -172,6 +173,9 @@ func (s *Sandbox) Edit(e spec.Edit) error {
 	case spec.EditRemove:
 		return s.admin.Remove(e.Path)
 	case spec.EditChmod:
+		if err := s.refuse(e, e.Path, fs.ModeSymlink); err != nil {
+			return err
+		}
 		return s.admin.Change(e.Path, func(n *memfs.Node) { n.Bits = uint32(e.Mode) })
 	case spec.EditTouch:
 		return s.admin.Change(e.Path, func(n *memfs.Node) { n.Mtime = e.Mtime })
@@ -179,18 +183,20 @@ func (s *Sandbox) Edit(e spec.Edit) error {
 	return fmt.Errorf("%w: edit %q", sandbox.ErrCannot, e.Op)
 }
 
-// below returns the path below the sandbox of a destination that a request names.
-func (s *Sandbox) below(dst string) (string, error) {
-	rel, ok := strings.CutPrefix(dst, s.Root()+"/")
-	if !ok || rel != path.Clean(rel) {
-		return "", fmt.Errorf("destination %q is not a clean path below the root", dst)
+// refuse fails where p is of a type that no file system would do e to: somebody
+// else has taken the place of what was meant.
+func (s *Sandbox) refuse(e spec.Edit, p string, typ fs.FileMode) error {
+	found := false
+	s.admin.Walk(func(q string, n memfs.Node) { found = found || q == p && n.Type == typ })
+	if found {
+		return &fs.PathError{Op: string(e.Op), Path: p, Err: syscall.EEXIST}
 	}
-	return spec.Workspace + "/" + rel, nil
+	return nil
 }
 
 // Land implements sandbox.Sandbox.
 func (s *Sandbox) Land(r spec.WriteRequest) error {
-	p, err := s.below(r.Dst)
+	p, err := sandbox.Place(s.Root(), r.Dst)
 	if err != nil {
 		return err
 	}
@@ -211,7 +217,7 @@ func (s *Sandbox) Land(r spec.WriteRequest) error {
 
 // Unlink implements sandbox.Sandbox.
 func (s *Sandbox) Unlink(r spec.DeleteRequest) error {
-	p, err := s.below(r.Dst)
+	p, err := sandbox.Place(s.Root(), r.Dst)
 	if err != nil {
 		return err
 	}

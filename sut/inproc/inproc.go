@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -54,6 +56,8 @@ type Driver struct {
 	// Live gives sessions the real clock and unpredictable names, as they have
 	// outside the bench; without it, two runs of one scenario are the same.
 	Live bool
+
+	closed atomic.Bool
 }
 
 var _ sut.Driver = (*Driver)(nil)
@@ -83,20 +87,28 @@ func Reference() sut.Info {
 }
 
 // Close implements sut.Driver.
-func (*Driver) Close() error { return nil }
+func (d *Driver) Close() error {
+	d.closed.Store(true)
+	return nil
+}
+
+// errClosed is of a Driver or a Session that is used after its end.
+var errClosed = errors.New("inproc: closed")
+
+// errNoPort is of a sandbox that a subject in this process cannot be put into.
+var errNoPort = errors.New("inproc: want a file system")
 
 // Open implements sut.Driver.
-func (d *Driver) Open(ctx context.Context, env sut.Env) (sut.Session, error) {
-	info, err := d.Info(ctx)
+func (d *Driver) Open(_ context.Context, env sut.Env) (sut.Session, error) {
+	switch {
+	case d.closed.Load():
+		return nil, errClosed
+	case env.FS == nil:
+		return nil, errNoPort
+	}
+	policies, err := choose(Reference(), env.Policies)
 	if err != nil {
 		return nil, err
-	}
-	policies := maps.Clone(info.Policies)
-	for name, value := range env.Policies {
-		if policies[name] != value && name != spec.PolicyLinks {
-			return nil, fmt.Errorf("%w: %s=%s", sut.ErrPolicy, name, value)
-		}
-		policies[name] = value
 	}
 	v := d.Variant
 	if v.Each != nil {
@@ -110,9 +122,10 @@ func (d *Driver) Open(ctx context.Context, env sut.Env) (sut.Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open root: %w", err)
 	}
+	s := &session{root: root, offsets: map[spec.SessionID]int64{}}
 	t := &tools.Tools{
 		Root: root, RootPath: env.Root, Caps: fsys.Caps(), Follow: policies[spec.PolicyLinks] == spec.LinksFollow,
-		Seam: (&v).seam(env), Steps: tools.Default(),
+		Seam: v.seam(env, s.diag(env.Diag)), Steps: tools.Default(),
 	}
 	cfg := host.Config{Root: root, Tools: t, Now: time.Now, NewID: randomID, WrapLog: v.Log}
 	if !d.Live {
@@ -121,12 +134,25 @@ func (d *Driver) Open(ctx context.Context, env sut.Env) (sut.Session, error) {
 	if v.Steps != nil {
 		v.Steps(&t.Steps)
 	}
-	s := &session{root: root, host: host.New(cfg), offsets: map[spec.SessionID]int64{}}
+	s.host = host.New(cfg)
 	s.do = s.host.Do
 	if v.Do != nil {
 		s.do = v.Do(s.do, env)
 	}
 	return s, nil
+}
+
+// choose returns the policies of a session that was asked for some.
+func choose(info sut.Info, asked spec.Policies) (spec.Policies, error) {
+	policies := maps.Clone(info.Policies)
+	for name, value := range asked {
+		settable := slices.Contains(info.Settable, name) && slices.Contains(spec.PolicyValues[name], value)
+		if policies[name] != value && !settable {
+			return nil, fmt.Errorf("%w: %s=%s", sut.ErrPolicy, name, value)
+		}
+		policies[name] = value
+	}
+	return policies, nil
 }
 
 // steady replaces clock and randomness by counters.
@@ -146,10 +172,10 @@ func randomID() string {
 	return fmt.Sprintf("%x", b)
 }
 
-func (v *Variant) seam(env sut.Env) tools.Seam {
+func (v Variant) seam(env sut.Env, diag func(string, string, map[string]string)) tools.Seam {
 	logger := v.Logger
 	if logger == nil {
-		logger = slog.New(&diagHandler{diag: env.Diag})
+		logger = slog.New(&diagHandler{diag: diag})
 	}
 	reg := &fallback.Registry{Logger: logger}
 	handlers := env.Handlers
@@ -172,36 +198,58 @@ func (v *Variant) seam(env sut.Env) tools.Seam {
 
 // session is one workspace.
 type session struct {
-	root    vfs.Dir
-	host    *host.Host
-	do      Do
+	root   vfs.Dir
+	host   *host.Host
+	do     Do
+	closed atomic.Bool
+
+	mu      sync.Mutex
 	offsets map[spec.SessionID]int64 // of the Log, bytes already handed out
 }
 
 var _ sut.Session = (*session)(nil)
 
+// diag passes diagnostics on until the session is closed: a handler that was left
+// at work when its call was given up may have some to give later.
+func (s *session) diag(to func(string, string, map[string]string)) func(string, string, map[string]string) {
+	if to == nil {
+		return nil
+	}
+	return func(level, msg string, attrs map[string]string) {
+		if !s.closed.Load() {
+			to(level, msg, attrs)
+		}
+	}
+}
+
 // Do implements sut.Session.
 func (s *session) Do(ctx context.Context, c spec.Call) (spec.Outcome, error) {
-	if cause := ctx.Err(); cause != nil {
-		return spec.Outcome{Call: c.ID, Detail: "not started: " + cause.Error()}, nil //nolint:nilerr // the tool's answer, not the session's end
+	switch {
+	case s.closed.Load():
+		return spec.Outcome{}, errClosed
+	case ctx.Err() != nil:
+		return spec.Outcome{Call: c.ID, Detail: "not started: " + ctx.Err().Error()}, nil
 	}
 	return s.do(ctx, c), nil
 }
 
-// Log implements sut.Session.
+// Log implements sut.Session. A line that is not finished is left for the next
+// time, and the stub of a record that a crash cut short is left out.
 func (s *session) Log(_ context.Context, id spec.SessionID) ([]spec.LogEntry, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	raw, err := s.host.ReadLog(id, s.offsets[id])
 	if err != nil {
 		return nil, true, err
 	}
+	raw = raw[:bytes.LastIndexByte(raw, '\n')+1]
 	s.offsets[id] += int64(len(raw))
 	var entries []spec.LogEntry
 	for line := range bytes.Lines(raw) {
 		var e spec.LogEntry
-		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, true, fmt.Errorf("log of session: %w", err)
+		if json.Unmarshal(line, &e) == nil {
+			entries = append(entries, e)
 		}
-		entries = append(entries, e)
 	}
 	return entries, true, nil
 }
@@ -212,7 +260,12 @@ func (*session) Confession(context.Context, spec.SessionID) (spec.Confession, bo
 }
 
 // Close implements sut.Session.
-func (s *session) Close() error { return errors.Join(s.host.Close(), s.root.Close()) }
+func (s *session) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	return errors.Join(s.host.Close(), s.root.Close())
+}
 
 // diagHandler passes warnings on as the trace knows them.
 type diagHandler struct {
@@ -242,4 +295,5 @@ func (h *diagHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &diagHandler{diag: h.diag, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
+// WithGroup drops the group: the trace knows one level of names.
 func (h *diagHandler) WithGroup(string) slog.Handler { return h }

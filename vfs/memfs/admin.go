@@ -1,7 +1,6 @@
 package memfs
 
 import (
-	"errors"
 	"io/fs"
 	"maps"
 	"path"
@@ -46,79 +45,108 @@ const (
 	BoundReadOnly
 )
 
-func (a Admin) fail(op, p string, err error) error {
-	return &fs.PathError{Op: op, Path: p, Err: err}
+// locked runs f with the lock held, and makes its failure one of op on p.
+func (a Admin) locked(op, p string, f func() error) error {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	if err := f(); err != nil {
+		return fail(op, p, err)
+	}
+	return nil
 }
 
-// parent returns the directory that holds p, and p's last component.
-func (a Admin) parent(p string) (*inode, string, error) {
+// place is where an entry is, or could be.
+type place struct {
+	dir  *inode
+	name string
+	node *inode // nil if there is none
+}
+
+func (a Admin) at(p string) (place, error) {
 	d := a.s.root
 	dirs, name := path.Split(p)
-	for _, c := range strings.Split(dirs, "/") {
+	for c := range strings.SplitSeq(dirs, "/") {
 		if c == "" {
 			continue
 		}
-		if d = d.kids[c]; d == nil {
-			return nil, "", syscall.ENOENT
+		switch d = d.kids[c]; {
+		case d == nil:
+			return place{}, syscall.ENOENT
+		case d.kind != kindDir:
+			return place{}, syscall.ENOTDIR
 		}
 	}
-	if d.kind != kindDir {
-		return nil, "", syscall.ENOTDIR
-	}
-	return d, name, vfs.CheckName(name)
+	return place{d, name, d.kids[name]}, vfs.CheckName(name)
 }
 
-func (a Admin) entry(p string) (*inode, error) {
-	d, name, err := a.parent(p)
-	if err != nil {
-		return nil, err
+// existing is at for an entry that has to be there.
+func (a Admin) existing(p string) (place, error) {
+	at, err := a.at(p)
+	if err == nil && at.node == nil {
+		err = syscall.ENOENT
 	}
-	if d.kids[name] == nil {
-		return nil, syscall.ENOENT
+	return at, err
+}
+
+// vacant is at for a name that has to be free.
+func (a Admin) vacant(p string) (place, error) {
+	at, err := a.at(p)
+	if err == nil && at.node != nil {
+		err = syscall.EEXIST
 	}
-	return d.kids[name], nil
+	return at, err
 }
 
 // Exists reports whether there is an entry p.
 func (a Admin) Exists(p string) bool {
-	a.s.mu.Lock()
-	defer a.s.mu.Unlock()
-	_, err := a.entry(p)
+	_, err := a.Look(p)
 	return err == nil
 }
 
-// Make creates the entry p.
+// Look describes the entry p.
+func (a Admin) Look(p string) (n Node, err error) {
+	err = a.locked("look", p, func() error {
+		at, err := a.existing(p)
+		if err == nil {
+			n = a.s.describe(at.node)
+		}
+		return err
+	})
+	return n, err
+}
+
+// Make creates the entry p. It fails with EINVAL for a type that is not kept here.
 func (a Admin) Make(p string, want Node) error {
-	a.s.mu.Lock()
-	defer a.s.mu.Unlock()
-	d, name, err := a.parent(p)
-	if err == nil && d.kids[name] != nil {
-		err = syscall.EEXIST
-	}
+	return a.locked("make", p, func() error { return a.make(p, want) })
+}
+
+func (a Admin) make(p string, want Node) error {
+	at, err := a.vacant(p)
 	if err != nil {
-		return a.fail("make", p, err)
+		return err
 	}
-	k := kindFile
+	var k kind
 	switch want.Type {
+	case 0:
+		k = kindFile
 	case fs.ModeDir:
 		k = kindDir
 	case fs.ModeSymlink:
 		k = kindLink
 	case fs.ModeNamedPipe:
 		k = kindFIFO
+	default:
+		return syscall.EINVAL
 	}
 	n := a.s.newInode(k, want.Bits, want.UID, want.GID)
-	if k == kindDir {
-		n.nlink = 2
-	}
-	n.data, n.shared, n.link, n.immutable = want.Data, true, want.Link, want.Immutable
-	if want.Xattrs != nil {
-		n.xattrs = maps.Clone(want.Xattrs)
+	n.link, n.immutable, n.xattrs = want.Link, want.Immutable, maps.Clone(want.Xattrs)
+	if k == kindFile {
+		n.data, n.shared = want.Data, true
 	}
 	if want.Mount != NotMounted {
 		n.mnt = a.s.newMount(want.Mount == BoundReadOnly)
 	}
-	a.s.attach(d, name, n)
+	a.s.attach(at.dir, at.name, n)
 	if want.Mtime != 0 {
 		n.mtime = mtime(want.Mtime)
 	}
@@ -128,6 +156,7 @@ func (a Admin) Make(p string, want Node) error {
 func mtime(seconds int64) int64 { return (seconds - epoch.Unix()) * 1e9 }
 
 // Walk calls fn for every entry, parents before children, in the order of names.
+// The tree is locked meanwhile: fn cannot use it.
 func (a Admin) Walk(fn func(p string, n Node)) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -137,166 +166,174 @@ func (a Admin) Walk(fn func(p string, n Node)) {
 func (a Admin) walk(d *inode, prefix string, fn func(string, Node)) {
 	for _, name := range slices.Sorted(maps.Keys(d.kids)) {
 		k := d.kids[name]
-		info := a.s.info(k, a.s.top)
-		n := Node{
-			Type: info.Mode.Type(), Bits: k.bits, UID: k.uid, GID: k.gid, Data: k.data, Link: k.link,
-			Xattrs: maps.Clone(k.xattrs), Immutable: k.immutable, ID: info.ID, Nlink: k.nlink,
-		}
-		k.shared = true
-		if k.mnt != nil {
-			n.Mount = Bound
-			if k.mnt.ro {
-				n.Mount = BoundReadOnly
-			}
-		}
-		fn(prefix+name, n)
+		fn(prefix+name, a.s.describe(k))
 		a.walk(k, prefix+name+"/", fn)
 	}
+}
+
+// describe hands the data out: from now on a write makes its own copy first.
+func (s *Store) describe(k *inode) Node {
+	info := s.info(k, s.top)
+	k.shared = true
+	n := Node{
+		Type: info.Mode.Type(), Bits: k.bits, UID: k.uid, GID: k.gid, Data: k.data, Link: k.link,
+		Xattrs: maps.Clone(k.xattrs), Immutable: k.immutable, ID: info.ID, Nlink: k.nlink,
+	}
+	switch {
+	case k.mnt == nil:
+	case k.mnt.ro:
+		n.Mount = BoundReadOnly
+	default:
+		n.Mount = Bound
+	}
+	return n
 }
 
 // Write overwrites the file p in place, or creates it as like says. It fails with
 // EEXIST where something else has the name.
 func (a Admin) Write(p string, data []byte, like Node) error {
-	a.s.mu.Lock()
-	n, err := a.entry(p)
-	if err != nil {
-		a.s.mu.Unlock()
-		like.Type, like.Data = 0, data
-		return a.Make(p, like)
-	}
-	defer a.s.mu.Unlock()
-	if n.kind != kindFile {
-		return a.fail("write", p, syscall.EEXIST)
-	}
-	n.data, n.shared = data, true
-	n.mtime = a.s.now()
-	if like.Mtime != 0 {
-		n.mtime = mtime(like.Mtime)
-	}
-	return nil
+	return a.locked("write", p, func() error {
+		at, err := a.at(p)
+		switch {
+		case err != nil:
+			return err
+		case at.node == nil:
+			like.Type, like.Data = 0, data
+			return a.make(p, like)
+		case at.node.kind != kindFile:
+			return syscall.EEXIST
+		}
+		n := at.node
+		n.data, n.shared, n.mtime = data, true, a.s.now()
+		if like.Mtime != 0 {
+			n.mtime = mtime(like.Mtime)
+		}
+		return nil
+	})
 }
 
-// Change applies fn to the entry p. The fields ID and Nlink, the type and the
-// link text are not changed.
+// Change applies fn to the entry p, with no Mtime set; fn may replace Data, but not
+// alter it. What is only seen of a Node, its type, its link text and its mount are
+// not changed.
 func (a Admin) Change(p string, fn func(*Node)) error {
-	a.s.mu.Lock()
-	defer a.s.mu.Unlock()
-	k, err := a.entry(p)
-	if err != nil {
-		return a.fail("change", p, err)
-	}
-	n := Node{Bits: k.bits, UID: k.uid, GID: k.gid, Data: k.data, Xattrs: k.xattrs, Immutable: k.immutable}
-	fn(&n)
-	k.bits, k.uid, k.gid, k.data, k.xattrs, k.immutable = n.Bits, n.UID, n.GID, n.Data, n.Xattrs, n.Immutable
-	if n.Mtime != 0 {
-		k.mtime = mtime(n.Mtime)
-	}
-	return nil
+	return a.locked("change", p, func() error {
+		at, err := a.existing(p)
+		if err != nil {
+			return err
+		}
+		k, n := at.node, a.s.describe(at.node)
+		fn(&n)
+		k.bits, k.uid, k.gid, k.xattrs, k.immutable = n.Bits, n.UID, n.GID, maps.Clone(n.Xattrs), n.Immutable
+		if k.kind == kindFile {
+			k.data = n.Data
+		}
+		if n.Mtime != 0 {
+			k.mtime = mtime(n.Mtime)
+		}
+		return nil
+	})
 }
 
-// Hardlink gives the file old the further name p.
+// Hardlink gives the entry old, which must not be a directory, the further name p.
 func (a Admin) Hardlink(p, old string) error {
-	a.s.mu.Lock()
-	defer a.s.mu.Unlock()
-	n, err := a.entry(old)
-	if err != nil {
-		return a.fail("link", old, err)
-	}
-	d, name, err := a.parent(p)
-	if err == nil && d.kids[name] != nil {
-		err = syscall.EEXIST
-	}
-	if err != nil {
-		return a.fail("link", p, err)
-	}
-	n.nlink++
-	a.s.attach(d, name, n)
-	return nil
+	return a.locked("link", p, func() error {
+		from, err := a.existing(old)
+		if err != nil {
+			return err
+		}
+		if from.node.kind == kindDir {
+			return syscall.EPERM
+		}
+		to, err := a.vacant(p)
+		if err != nil {
+			return err
+		}
+		from.node.nlink++
+		a.s.attach(to.dir, to.name, from.node)
+		return nil
+	})
 }
 
-// Rename moves the entry p to the name to, over whatever is there.
+// Rename moves the entry p to the name to, over whatever is there. It fails with
+// EINVAL, before anything is changed, where one lies in the other.
 func (a Admin) Rename(p, to string) error {
-	if !a.Exists(p) {
-		return a.fail("rename", p, syscall.ENOENT)
-	}
-	if err := a.Remove(to); err != nil && !isNotExist(err) {
-		return err
-	}
-	a.s.mu.Lock()
-	defer a.s.mu.Unlock()
-	d, name, err := a.parent(p)
-	if err != nil || d.kids[name] == nil {
-		return a.fail("rename", p, syscall.ENOENT)
-	}
-	t, toName, err := a.parent(to)
-	if err != nil {
-		return a.fail("rename", to, err)
-	}
-	n := d.kids[name]
-	a.s.detach(d, name)
-	a.s.attach(t, toName, n)
-	return nil
+	return a.locked("rename", p, func() error {
+		from, err := a.existing(p)
+		if err != nil {
+			return err
+		}
+		dst, err := a.at(to)
+		switch {
+		case err != nil:
+			return err
+		case from.dir == dst.dir && from.name == dst.name:
+			return nil
+		case from.node.holds(dst.dir), dst.node != nil && dst.node.holds(from.dir):
+			return syscall.EINVAL
+		}
+		if dst.node != nil {
+			a.remove(dst)
+		}
+		a.s.detach(from.dir, from.name)
+		a.s.attach(dst.dir, dst.name, from.node)
+		return nil
+	})
 }
 
-// Exchange makes two entries trade places.
+// Exchange makes two entries trade places. It fails with EINVAL where one lies in
+// the other.
 func (a Admin) Exchange(p, q string) error {
-	a.s.mu.Lock()
-	defer a.s.mu.Unlock()
-	d, dn, err := a.parent(p)
-	if err != nil {
-		return a.fail("exchange", p, err)
-	}
-	e, en, err := a.parent(q)
-	if err != nil {
-		return a.fail("exchange", q, err)
-	}
-	m, n := d.kids[dn], e.kids[en]
-	if m == nil || n == nil {
-		return a.fail("exchange", p, syscall.ENOENT)
-	}
-	a.s.detach(d, dn)
-	a.s.detach(e, en)
-	a.s.attach(d, dn, n)
-	a.s.attach(e, en, m)
-	return nil
+	return a.locked("exchange", p, func() error {
+		at, err := a.existing(p)
+		if err != nil {
+			return err
+		}
+		with, err := a.existing(q)
+		switch {
+		case err != nil:
+			return err
+		case at == with:
+			return nil
+		case at.node.holds(with.dir), with.node.holds(at.dir):
+			return syscall.EINVAL
+		}
+		a.s.detach(at.dir, at.name)
+		a.s.detach(with.dir, with.name)
+		a.s.attach(at.dir, at.name, with.node)
+		a.s.attach(with.dir, with.name, at.node)
+		return nil
+	})
 }
 
 // Remove takes away the entry p with everything below it.
 func (a Admin) Remove(p string) error {
-	a.s.mu.Lock()
-	defer a.s.mu.Unlock()
-	d, name, err := a.parent(p)
-	if err == nil && d.kids[name] == nil {
-		err = syscall.ENOENT
-	}
-	if err != nil {
-		return a.fail("remove", p, err)
-	}
-	n := d.kids[name]
-	a.s.detach(d, name)
-	n.bury()
-	return nil
+	return a.locked("remove", p, func() error {
+		at, err := a.existing(p)
+		if err == nil {
+			a.remove(at)
+		}
+		return err
+	})
+}
+
+func (a Admin) remove(at place) {
+	a.s.detach(at.dir, at.name)
+	at.node.bury()
 }
 
 // Unlink takes away the one name p, as unlink does.
 func (a Admin) Unlink(p string) error {
-	a.s.mu.Lock()
-	defer a.s.mu.Unlock()
-	d, name, err := a.parent(p)
-	switch {
-	case err != nil:
-	case d.kids[name] == nil:
-		err = syscall.ENOENT
-	case d.kids[name].kind == kindDir:
-		err = syscall.EISDIR
-	}
-	if err != nil {
-		return a.fail("unlink", p, err)
-	}
-	n := d.kids[name]
-	a.s.detach(d, name)
-	n.unlinked()
-	return nil
+	return a.locked("unlink", p, func() error {
+		at, err := a.existing(p)
+		switch {
+		case err != nil:
+			return err
+		case at.node.kind == kindDir:
+			return syscall.EISDIR
+		}
+		a.remove(at)
+		return nil
+	})
 }
 
 // bury accounts for the names of n and of everything below it.
@@ -307,5 +344,3 @@ func (n *inode) bury() {
 	clear(n.kids)
 	n.unlinked()
 }
-
-func isNotExist(err error) bool { return errors.Is(err, syscall.ENOENT) }

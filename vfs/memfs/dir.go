@@ -11,7 +11,12 @@ import (
 	"github.com/fsbench/fsbench/vfs"
 )
 
-const nameMax = 255 // bytes
+// The limits of the kernel. A name is refused as a path before it is looked up,
+// and as a name only after the directory may be searched.
+const (
+	nameMax = 255  // bytes
+	pathMax = 4096 // bytes, with the NUL at the end
+)
 
 // dir is an open directory. It names the inode and not the path: a rename moves
 // it, and a removed directory stays open and empty.
@@ -27,26 +32,51 @@ var _ vfs.Dir = (*dir)(nil)
 
 func fail(op, name string, err error) error { return &fs.PathError{Op: op, Path: name, Err: err} }
 
-// enter takes the lock and checks what every operation on a name checks first:
-// the form of the name, the handle, and the right to search the directory.
+// enter checks what every operation on a name checks first: the form of the
+// name, the handle, and the right to search the directory. It takes the lock.
 func (d *dir) enter(op, name string) (unlock func(), err error) {
-	if err := vfs.CheckName(name); err != nil {
+	unlock, err = d.hold(op, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.fs.cred.search(d.node, name); err != nil {
+		unlock()
 		return nil, fail(op, name, err)
 	}
-	if d.closed.Load() {
-		return nil, fail(op, name, fs.ErrClosed)
+	return unlock, nil
+}
+
+// hold is the part of enter that the port asks for and not the kernel.
+func (d *dir) hold(op, name string) (unlock func(), err error) {
+	err = vfs.CheckName(name)
+	if err == nil && d.closed.Load() {
+		err = fs.ErrClosed
+	}
+	if err != nil {
+		return nil, fail(op, name, err)
 	}
 	d.fs.store.mu.Lock()
+	return d.fs.store.mu.Unlock, nil
+}
+
+// find looks a name up, and returns nil if nothing has it.
+func (n *inode) find(name string) (*inode, error) {
 	switch {
-	case !d.fs.cred.may(d.node, mayExec):
-		err = syscall.EACCES
+	case n.dead:
+		return nil, syscall.ENOENT // nor can anything be made there
 	case len(name) > nameMax:
-		err = syscall.ENAMETOOLONG
-	default:
-		return d.fs.store.mu.Unlock, nil
+		return nil, syscall.ENAMETOOLONG
 	}
-	d.fs.store.mu.Unlock()
-	return nil, fail(op, name, err)
+	return n.kids[name], nil
+}
+
+// existing is find where nothing is a failure.
+func (n *inode) existing(name string) (*inode, error) {
+	k, err := n.find(name)
+	if err == nil && k == nil {
+		err = syscall.ENOENT
+	}
+	return k, err
 }
 
 // mountOf returns the mount that n is met through from d.
@@ -63,58 +93,65 @@ func (d *dir) OpenDir(name string) (vfs.Dir, error) {
 		return nil, err
 	}
 	defer unlock()
-	k := d.node.kids[name]
+	k, err := d.node.existing(name)
 	switch {
-	case k == nil:
-		return nil, fail("openat", name, syscall.ENOENT)
+	case err != nil:
 	case k.kind == kindLink:
-		return nil, fail("openat", name, syscall.ELOOP)
+		err = syscall.ELOOP
 	case k.kind != kindDir:
-		return nil, fail("openat", name, syscall.ENOTDIR)
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return nil, fail("openat", name, err)
 	}
 	return &dir{fs: d.fs, node: k, mnt: d.mountOf(k), readable: d.fs.cred.may(k, mayRead)}, nil
 }
 
 func (d *dir) OpenFile(name string, flag vfs.Flag, perm fs.FileMode) (vfs.File, error) {
+	if flag&vfs.Doomed != 0 {
+		return d.openDoomed(flag, perm)
+	}
 	if flag&vfs.Probe != 0 {
 		flag = vfs.Probe | vfs.WriteOnly | vfs.NonBlock // whatever else: a probe changes nothing
 	}
 	if flag&(vfs.WriteOnly|vfs.ReadWrite) == vfs.WriteOnly|vfs.ReadWrite {
 		return nil, fail("openat", name, syscall.EINVAL)
 	}
-	if flag&vfs.Doomed != 0 {
-		return d.openDoomed(perm)
-	}
 	unlock, err := d.enter("openat", name)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	k := d.node.kids[name]
-	if k == nil {
-		k, err = d.create(name, flag, perm)
-	} else {
-		err = d.mayOpen(k, flag)
-	}
+	k, err := d.open(name, flag, perm)
 	if err != nil {
 		return nil, fail("openat", name, err)
-	}
-	if flag&vfs.Truncate != 0 && len(k.data) > 0 {
-		k.data = nil
-		k.mtime = d.fs.store.now()
 	}
 	return &file{fs: d.fs, node: k, mnt: d.mountOf(k), name: name, flag: flag}, nil
 }
 
-// create is the part of open that makes a file. A read-only mount refuses before
-// the permission of the directory is looked at.
-func (d *dir) create(name string, flag vfs.Flag, perm fs.FileMode) (*inode, error) {
-	if flag&vfs.Create == 0 {
+// open returns the file to be opened, which is made if flag says so.
+func (d *dir) open(name string, flag vfs.Flag, perm fs.FileMode) (*inode, error) {
+	k, err := d.node.find(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case k == nil && flag&vfs.Create == 0:
 		return nil, syscall.ENOENT
+	case k == nil:
+		return d.make(kindFile, name, perm) // whoever makes a file may open it, whatever its mode
 	}
-	return d.make(kindFile, name, perm)
+	if err := d.mayOpen(k, flag); err != nil {
+		return nil, err
+	}
+	if flag&vfs.Truncate != 0 && k.kind == kindFile {
+		k.data = nil
+		k.written(d.fs)
+	}
+	return k, nil
 }
 
+// make adds a new inode. A read-only mount refuses before the permission of the
+// directory is looked at.
 func (d *dir) make(k kind, name string, perm fs.FileMode) (*inode, error) {
 	if d.mnt.ro {
 		return nil, syscall.EROFS
@@ -125,9 +162,6 @@ func (d *dir) make(k kind, name string, perm fs.FileMode) (*inode, error) {
 	}
 	bits, gid := c.inherit(d.node, k, vfs.Bits(perm))
 	n := d.fs.store.newInode(k, bits, c.UID, gid)
-	if k == kindDir {
-		n.nlink = 2
-	}
 	d.fs.store.attach(d.node, name, n)
 	return n, nil
 }
@@ -135,7 +169,8 @@ func (d *dir) make(k kind, name string, perm fs.FileMode) (*inode, error) {
 // mayOpen is the part of open that meets an existing entry. A read-only mount
 // refuses a write last, except that truncation asks it first.
 func (d *dir) mayOpen(k *inode, flag vfs.Flag) error {
-	ro := d.mountOf(k).ro && flag.Writes()
+	truncates := flag&vfs.Truncate != 0
+	ro := d.mountOf(k).ro && k.kind == kindFile // what goes through a FIFO is not on the mount
 	switch {
 	case flag&(vfs.Create|vfs.Exclusive) == vfs.Create|vfs.Exclusive:
 		return syscall.EEXIST
@@ -143,21 +178,21 @@ func (d *dir) mayOpen(k *inode, flag vfs.Flag) error {
 		return syscall.ELOOP
 	case k.kind == kindDir:
 		return syscall.EISDIR
-	case ro && flag&vfs.Truncate != 0:
+	case ro && truncates:
 		return syscall.EROFS
 	}
-	want := uint32(mayRead)
-	switch {
-	case flag&vfs.ReadWrite != 0:
-		want = mayRead | mayWrite
-	case flag.Writes():
-		want = mayWrite
+	var want uint32
+	if flag&vfs.ReadWrite != 0 || !flag.Writes() {
+		want |= mayRead
+	}
+	if flag.Writes() || truncates {
+		want |= mayWrite
 	}
 	if err := d.fs.cred.permission(k, want); err != nil {
 		return err
 	}
 	switch {
-	case ro:
+	case ro && flag.Writes():
 		return syscall.EROFS
 	case k.kind == kindFIFO && flag&vfs.NonBlock == 0:
 		return syscall.EAGAIN // the kernel would wait here, perhaps for ever
@@ -167,17 +202,26 @@ func (d *dir) mayOpen(k *inode, flag vfs.Flag) error {
 	return nil
 }
 
-func (d *dir) openDoomed(perm fs.FileMode) (vfs.File, error) {
+func (d *dir) openDoomed(flag vfs.Flag, perm fs.FileMode) (vfs.File, error) {
+	if flag&vfs.Probe != 0 {
+		return nil, fail("openat", "", syscall.EINVAL)
+	}
 	if d.closed.Load() {
 		return nil, fail("openat", "", fs.ErrClosed)
 	}
-	s := d.fs.store
+	s, c := d.fs.store, d.fs.cred
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := d.fs.cred
-	err := c.mayCreate(d.node)
-	if d.mnt.ro {
+	err := c.search(d.node, ".")
+	switch {
+	case err != nil:
+	case d.mnt.ro:
 		err = syscall.EROFS
+	default:
+		err = c.mayCreate(d.node)
+	}
+	if err == nil && d.node.dead {
+		err = syscall.EPERM // as ext4 has it
 	}
 	if err != nil {
 		return nil, fail("openat", "", err)
@@ -190,35 +234,26 @@ func (d *dir) openDoomed(perm fs.FileMode) (vfs.File, error) {
 
 func (d *dir) Publish(f vfs.File, name string) error {
 	src, ok := f.(*file)
-	if !ok || src.fs.store != d.fs.store {
+	switch err := vfs.CheckName(name); {
+	case err != nil:
+		return fail("linkat", name, err)
+	case !ok || src.fs.store != d.fs.store:
 		return fail("linkat", name, syscall.EXDEV)
-	}
-	if src.closed.Load() {
-		return fail("linkat", name, fs.ErrClosed)
-	}
-	if src.flag&vfs.Doomed == 0 {
+	case src.flag&vfs.Doomed == 0:
 		return fail("linkat", name, syscall.EINVAL)
+	case src.closed.Load():
+		return fail("linkat", name, fs.ErrClosed)
 	}
 	unlock, err := d.enter("linkat", name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := d.mayAdd(name); err != nil {
-		return fail("linkat", name, err)
-	}
-	switch {
-	case src.mnt != d.mnt:
-		err = syscall.EXDEV
-	case src.node.nlink == 0 && !src.node.linkable:
-		err = syscall.ENOENT
-	default:
-		err = d.fs.cred.mayCreate(d.node)
-	}
-	if err != nil {
+	if err := d.mayLink(d.fs.cred, src.node, src.mnt, name); err != nil {
 		return fail("linkat", name, err)
 	}
 	src.node.nlink++
+	src.node.linkable = false
 	d.fs.store.attach(d.node, name, src.node)
 	return nil
 }
@@ -226,10 +261,13 @@ func (d *dir) Publish(f vfs.File, name string) error {
 // mayAdd checks what comes before the permission of the directory whenever a
 // name is added by mkdir, symlink or link.
 func (d *dir) mayAdd(name string) error {
-	if d.node.kids[name] != nil {
+	k, err := d.node.find(name)
+	switch {
+	case err != nil:
+		return err
+	case k != nil:
 		return syscall.EEXIST
-	}
-	if d.mnt.ro {
+	case d.mnt.ro:
 		return syscall.EROFS
 	}
 	return nil
@@ -241,31 +279,44 @@ func (d *dir) Mkdir(name string, perm fs.FileMode) error {
 		return err
 	}
 	defer unlock()
-	if err := d.mayAdd(name); err != nil {
-		return fail("mkdirat", name, err)
+	if err = d.mayAdd(name); err == nil {
+		// mkdir keeps the sticky bit of what it is asked for and drops the other two.
+		_, err = d.make(kindDir, name, perm&^(fs.ModeSetuid|fs.ModeSetgid))
 	}
-	// mkdir keeps the sticky bit of what it is asked for and drops the other two.
-	if _, err := d.make(kindDir, name, perm&^(fs.ModeSetuid|fs.ModeSetgid)); err != nil {
+	if err != nil {
 		return fail("mkdirat", name, err)
 	}
 	return nil
 }
 
 func (d *dir) Symlink(target, name string) error {
-	unlock, err := d.enter("symlinkat", name)
+	unlock, err := d.hold("symlinkat", name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if target == "" {
-		return fail("symlinkat", name, syscall.ENOENT)
+	if err := d.symlink(target, name); err != nil {
+		return fail("symlinkat", name, err)
+	}
+	return nil
+}
+
+func (d *dir) symlink(target, name string) error {
+	switch {
+	case target == "":
+		return syscall.ENOENT
+	case len(target) >= pathMax:
+		return syscall.ENAMETOOLONG
+	}
+	if err := d.fs.cred.search(d.node, name); err != nil {
+		return err
 	}
 	if err := d.mayAdd(name); err != nil {
-		return fail("symlinkat", name, err)
+		return err
 	}
 	n, err := d.make(kindLink, name, 0)
 	if err != nil {
-		return fail("symlinkat", name, err)
+		return err
 	}
 	n.bits, n.link = 0o777, target
 	return nil
@@ -277,9 +328,9 @@ func (d *dir) Lstat(name string) (vfs.Info, error) {
 		return vfs.Info{}, err
 	}
 	defer unlock()
-	k := d.node.kids[name]
-	if k == nil {
-		return vfs.Info{}, fail("fstatat", name, syscall.ENOENT)
+	k, err := d.node.existing(name)
+	if err != nil {
+		return vfs.Info{}, fail("fstatat", name, err)
 	}
 	return d.fs.store.info(k, d.mountOf(k)), nil
 }
@@ -294,13 +345,13 @@ func (d *dir) Stat() (vfs.Info, error) {
 }
 
 func (d *dir) ReadDir(n int) ([]string, bool, error) {
-	if d.closed.Load() {
-		return nil, false, fail("getdents", "", fs.ErrClosed)
+	unlock, err := d.opened("getdents")
+	if err != nil {
+		return nil, false, err
 	}
-	d.fs.store.mu.Lock()
-	defer d.fs.store.mu.Unlock()
-	if !d.readable && !d.fs.cred.may(d.node, mayRead|mayExec) {
-		return nil, false, fail("getdents", "", syscall.EACCES)
+	defer unlock()
+	if d.node.dead {
+		return nil, false, fail("getdents", "", syscall.ENOENT)
 	}
 	names := slices.Sorted(maps.Keys(d.node.kids))
 	if n > 0 && len(names) > n {
@@ -309,18 +360,41 @@ func (d *dir) ReadDir(n int) ([]string, bool, error) {
 	return names, false, nil
 }
 
+func (d *dir) Sync() error {
+	unlock, err := d.opened("fsync")
+	if err != nil {
+		return err
+	}
+	unlock()
+	return nil
+}
+
+// opened checks that the directory itself can be read. One that was opened only
+// to walk from is opened again, with the permissions of now. It takes the lock.
+func (d *dir) opened(op string) (unlock func(), err error) {
+	if d.closed.Load() {
+		return nil, fail(op, "", fs.ErrClosed)
+	}
+	d.fs.store.mu.Lock()
+	if !d.readable && !d.fs.cred.may(d.node, mayRead|mayExec) {
+		d.fs.store.mu.Unlock()
+		return nil, fail(op, "", syscall.EACCES)
+	}
+	return d.fs.store.mu.Unlock, nil
+}
+
 func (d *dir) Readlink(name string) (string, error) {
 	unlock, err := d.enter("readlinkat", name)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	k := d.node.kids[name]
-	switch {
-	case k == nil:
-		return "", fail("readlinkat", name, syscall.ENOENT)
-	case k.kind != kindLink:
-		return "", fail("readlinkat", name, syscall.EINVAL)
+	k, err := d.node.existing(name)
+	if err == nil && k.kind != kindLink {
+		err = syscall.EINVAL
+	}
+	if err != nil {
+		return "", fail("readlinkat", name, err)
 	}
 	return k.link, nil
 }
@@ -335,22 +409,7 @@ func (d *dir) remove(name string, wantDir bool) error {
 		return err
 	}
 	defer unlock()
-	k := d.node.kids[name]
-	switch {
-	case d.mnt.ro:
-		err = syscall.EROFS // before the name is looked up: a missing file is EROFS too
-	case k == nil:
-		err = syscall.ENOENT
-	default:
-		err = d.fs.cred.mayDelete(d.node, k, wantDir)
-	}
-	switch {
-	case err != nil:
-	case k.mnt != nil:
-		err = syscall.EBUSY
-	case len(k.kids) > 0:
-		err = syscall.ENOTEMPTY
-	}
+	k, err := d.removable(name, wantDir)
 	if err != nil {
 		return fail("unlinkat", name, err)
 	}
@@ -359,16 +418,24 @@ func (d *dir) remove(name string, wantDir bool) error {
 	return nil
 }
 
-func (d *dir) Sync() error {
-	if d.closed.Load() {
-		return fail("fsync", "", fs.ErrClosed)
+func (d *dir) removable(name string, wantDir bool) (*inode, error) {
+	if d.mnt.ro {
+		return nil, syscall.EROFS // before the name is looked up: a missing file is EROFS too
 	}
-	d.fs.store.mu.Lock()
-	defer d.fs.store.mu.Unlock()
-	if !d.readable && !d.fs.cred.may(d.node, mayRead|mayExec) {
-		return fail("fsync", "", syscall.EACCES)
+	k, err := d.node.existing(name)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if err := d.fs.cred.mayDelete(d.node, k, wantDir); err != nil {
+		return nil, err
+	}
+	switch {
+	case k.mnt != nil:
+		return nil, syscall.EBUSY
+	case len(k.kids) > 0:
+		return nil, syscall.ENOTEMPTY
+	}
+	return k, nil
 }
 
 func (d *dir) Close() error {

@@ -2,6 +2,7 @@ package memfs
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"io/fs"
 	"maps"
@@ -63,20 +64,38 @@ func (f *file) Write(p []byte) (int, error) {
 	if !f.flag.Writes() {
 		return 0, fail("write", f.name, syscall.EBADF)
 	}
+	start := f.off
+	if f.flag&vfs.Append != 0 {
+		start = int64(len(f.node.data))
+	}
+	end := start + int64(len(p))
+	if err := f.mayReach(end); err != nil {
+		return 0, fail("write", f.name, err)
+	}
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if f.flag&vfs.Append != 0 {
-		f.off = int64(len(f.node.data))
+	f.node.grow(end)
+	copy(f.node.data[start:], p)
+	f.off = end
+	f.node.written(f.fs)
+	return len(p), nil
+}
+
+// maxSize bounds a file, as the limit of a process does on a real system: a hole
+// costs memory here. // bytes
+const maxSize = 1 << 30
+
+// mayReach checks what comes before a change of content up to size. As on ext4, a
+// file that became immutable is so for those too who have it open.
+func (f *file) mayReach(size int64) error {
+	switch {
+	case f.node.immutable:
+		return syscall.EPERM
+	case size > maxSize || size < 0: // negative: too large to count
+		return syscall.EFBIG
 	}
-	f.node.grow(f.off + int64(len(p)))
-	n := copy(f.node.data[f.off:], p)
-	f.off += int64(n)
-	f.node.mtime = f.fs.store.now()
-	if f.fs.cred.UID != 0 {
-		f.node.dropPrivileges()
-	}
-	return n, nil
+	return nil
 }
 
 // grow makes the data at least size bytes long and n's own; a hole reads as zeros.
@@ -102,10 +121,17 @@ func (f *file) Seek(offset int64, whence int) (int64, error) {
 	case io.SeekEnd:
 		offset += int64(len(f.node.data))
 	default:
-		return 0, fail("lseek", f.name, syscall.EINVAL)
+		err = syscall.EINVAL
 	}
-	if offset < 0 {
-		return 0, fail("lseek", f.name, syscall.EINVAL)
+	switch {
+	case err != nil:
+	case f.node.kind != kindFile:
+		err = syscall.ESPIPE
+	case offset < 0:
+		err = syscall.EINVAL
+	}
+	if err != nil {
+		return 0, fail("lseek", f.name, err)
 	}
 	f.off = offset
 	return offset, nil
@@ -126,15 +152,15 @@ func (f *file) Truncate(size int64) error {
 		return err
 	}
 	defer unlock()
-	if size < 0 || !f.flag.Writes() {
+	if size < 0 || !f.flag.Writes() || f.node.kind != kindFile {
 		return fail("ftruncate", f.name, syscall.EINVAL)
+	}
+	if err := f.mayReach(size); err != nil {
+		return fail("ftruncate", f.name, err)
 	}
 	f.node.grow(size)
 	f.node.data = f.node.data[:size:size]
-	f.node.mtime = f.fs.store.now()
-	if f.fs.cred.UID != 0 {
-		f.node.dropPrivileges()
-	}
+	f.node.written(f.fs)
 	return nil
 }
 
@@ -163,7 +189,7 @@ func (f *file) Chmod(perm fs.FileMode) error {
 		return fail("fchmod", f.name, err)
 	}
 	n.bits = vfs.Bits(perm)
-	if c.UID != 0 && !c.in(n.gid) {
+	if !c.wields(n.gid) {
 		n.bits &^= vfs.BitSetgid
 	}
 	return nil
@@ -176,13 +202,9 @@ func (f *file) Chown(uid, gid int) error {
 	}
 	defer unlock()
 	c, n := f.fs.cred, f.node
-	if err = f.mayChange(); err == nil {
-		mine := c.UID == n.uid
-		badUID := uid >= 0 && !(mine && uint32(uid) == n.uid)
-		badGID := gid >= 0 && !(mine && (uint32(gid) == n.gid || c.in(uint32(gid))))
-		if c.UID != 0 && (badUID || badGID) {
-			err = syscall.EPERM
-		}
+	bits := c.stripped(n)
+	if err = f.mayChange(); err == nil && !c.mayChown(n, uid, gid, bits != n.bits) {
+		err = syscall.EPERM
 	}
 	if err != nil {
 		return fail("fchown", f.name, err)
@@ -193,29 +215,67 @@ func (f *file) Chown(uid, gid int) error {
 	if gid >= 0 {
 		n.gid = uint32(gid)
 	}
-	n.dropPrivileges()
+	n.bits = bits
 	return nil
 }
 
-func (f *file) Sync() error { return f.barrier("fsync") }
+func (f *file) Sync() error { return f.sync("fsync", nil, syscall.EINVAL) }
 
-func (f *file) Datasync() error { return f.barrier("fdatasync") }
+func (f *file) Datasync() error { return f.sync("fdatasync", nil, syscall.EINVAL) }
 
-func (f *file) SyncRange(_, _ int64) error { return f.barrier("sync_file_range") }
+func (f *file) SyncRange(off, n int64) error {
+	var bad error
+	if off < 0 || n < 0 {
+		bad = syscall.EINVAL
+	}
+	return f.sync("sync_file_range", bad, syscall.ESPIPE)
+}
 
-func (f *file) barrier(op string) error {
+// sync does nothing, since nothing here is ever lost. bad is what is wrong with
+// the arguments; a FIFO has nothing to sync, and each call says so in its way.
+func (f *file) sync(op string, bad, ofFIFO error) error {
 	unlock, err := f.enter(op)
 	if err != nil {
 		return err
 	}
-	unlock()
+	defer unlock()
+	if err = bad; err == nil && f.node.kind != kindFile {
+		err = ofFIFO
+	}
+	if err != nil {
+		return fail(op, f.name, err)
+	}
 	return nil
 }
 
 // xattrSpace checks that name is in the one namespace that is kept here.
 func xattrSpace(name string) error {
-	if !strings.HasPrefix(name, "user.") || len(name) > nameMax {
+	switch suffix, ok := strings.CutPrefix(name, xattrPrefix); {
+	case !ok:
 		return syscall.EOPNOTSUPP
+	case suffix == "":
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+const (
+	xattrPrefix   = "user."
+	xattrNameMax  = 255      // bytes
+	xattrValueMax = 64 << 10 // bytes
+)
+
+func xattrName(name string) error {
+	if name == "" || len(name) > xattrNameMax {
+		return syscall.ERANGE
+	}
+	return nil
+}
+
+// onlyFiles refuses attributes in the user's namespace to what is not a file.
+func (f *file) onlyFiles(name string, refusal error) error {
+	if f.node.kind != kindFile && strings.HasPrefix(name, xattrPrefix) {
+		return refusal
 	}
 	return nil
 }
@@ -227,13 +287,11 @@ func (f *file) Xattr(name string) ([]byte, error) {
 	}
 	defer unlock()
 	value, ok := f.node.xattrs[name]
-	switch err := xattrSpace(name); {
-	case err != nil:
+	if err = cmp.Or(xattrName(name), f.onlyFiles(name, syscall.ENODATA), f.fs.cred.permission(f.node, mayRead), xattrSpace(name)); err == nil && !ok {
+		err = syscall.ENODATA
+	}
+	if err != nil {
 		return nil, fail("fgetxattr", f.name, err)
-	case !f.fs.cred.may(f.node, mayRead):
-		return nil, fail("fgetxattr", f.name, syscall.EACCES)
-	case !ok:
-		return nil, fail("fgetxattr", f.name, syscall.ENODATA)
 	}
 	return bytes.Clone(value), nil
 }
@@ -244,14 +302,13 @@ func (f *file) SetXattr(name string, value []byte) error {
 		return err
 	}
 	defer unlock()
-	switch err = xattrSpace(name); {
-	case f.mnt.ro:
-		err = syscall.EROFS
-	case f.node.immutable:
-		err = syscall.EPERM
+	err = xattrName(name)
+	switch {
 	case err != nil:
-	case !f.fs.cred.may(f.node, mayWrite):
-		err = syscall.EACCES
+	case len(value) > xattrValueMax:
+		err = syscall.E2BIG
+	default:
+		err = cmp.Or(f.mayChange(), f.onlyFiles(name, syscall.EPERM), f.fs.cred.permission(f.node, mayWrite), xattrSpace(name))
 	}
 	if err != nil {
 		return fail("fsetxattr", f.name, err)

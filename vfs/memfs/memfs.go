@@ -47,7 +47,6 @@ func New(owner Cred) *Store {
 	s := &Store{dev: 1}
 	s.top = s.newMount(false)
 	s.root = s.newInode(kindDir, 0o755, owner.UID, owner.GID)
-	s.root.nlink = 2
 	return s
 }
 
@@ -81,57 +80,69 @@ func (*FS) SyncFS(d vfs.Dir) error {
 func (f *FS) OpenRoot(p string) (vfs.Dir, error) {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
-	n, m, err := f.lookup(p, 0)
-	if err == nil && n.kind != kindDir {
-		err = syscall.ENOTDIR
-	}
+	n, err := f.lookup(p)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: p, Err: err}
+		return nil, fail("openat", path.Base(p), err)
 	}
-	return &dir{fs: f, node: n, mnt: m, readable: f.cred.may(n, mayRead)}, nil
+	return &dir{fs: f, node: n, mnt: f.store.mountOf(n), readable: f.cred.may(n, mayRead)}, nil
 }
 
-// lookup follows an absolute path, links included.
-func (f *FS) lookup(p string, links int) (*inode, *mount, error) {
-	if !path.IsAbs(p) {
-		return nil, nil, syscall.EINVAL
+// maxLinks is how many links one look-up follows.
+const maxLinks = 40
+
+// lookup follows the absolute path of a directory, links included. ".." is the
+// parent of where the walk has come to, and not of what was spelled before it.
+func (f *FS) lookup(p string) (*inode, error) {
+	switch {
+	case !path.IsAbs(p):
+		return nil, fs.ErrInvalid
+	case len(p) >= pathMax:
+		return nil, syscall.ENAMETOOLONG
 	}
-	n, m := f.store.root, f.store.top
-	if n.mnt != nil {
-		m = n.mnt
-	}
-	at := "/"
-	for i, c := range strings.Split(path.Clean(p), "/") {
+	n, links := f.store.root, 0
+	for todo := strings.Split(p, "/"); len(todo) > 0; {
+		c := todo[0]
+		todo = todo[1:]
 		if c == "" {
 			continue
 		}
 		if n.kind != kindDir {
-			return nil, nil, syscall.ENOTDIR
+			return nil, syscall.ENOTDIR
 		}
-		if !f.cred.may(n, mayExec) {
-			return nil, nil, syscall.EACCES
+		if err := f.cred.search(n, c); err != nil {
+			return nil, err
 		}
-		k := n.kids[c]
+		switch c {
+		case ".":
+			continue
+		case "..":
+			if n.parent != nil {
+				n = n.parent
+			}
+			continue
+		}
+		k, err := n.find(c)
 		switch {
+		case err != nil:
+			return nil, err
 		case k == nil:
-			return nil, nil, syscall.ENOENT
-		case k.kind == kindLink:
-			if links++; links > 40 {
-				return nil, nil, syscall.ELOOP
-			}
-			to := k.link
-			if !path.IsAbs(to) {
-				to = path.Join(at, to)
-			}
-			rest := strings.Split(path.Clean(p), "/")[i+1:]
-			return f.lookup(path.Join(append([]string{to}, rest...)...), links)
+			return nil, syscall.ENOENT
+		case k.kind != kindLink:
+			n = k
+			continue
 		}
-		n, at = k, path.Join(at, c)
-		if n.mnt != nil {
-			m = n.mnt
+		if links++; links > maxLinks {
+			return nil, syscall.ELOOP
+		}
+		todo = append(strings.Split(k.link, "/"), todo...)
+		if path.IsAbs(k.link) {
+			n = f.store.root
 		}
 	}
-	return n, m, nil
+	if n.kind != kindDir {
+		return nil, syscall.ENOTDIR
+	}
+	return n, nil
 }
 
 type kind uint8
@@ -161,7 +172,7 @@ type inode struct {
 
 	immutable bool
 	dead      bool   // a removed directory: nothing can be made in it
-	linkable  bool   // made without a name, and may be given one
+	linkable  bool   // made without a name, and may be given its first
 	mnt       *mount // the mount whose root this is
 }
 
@@ -175,11 +186,22 @@ func (s *Store) newMount(ro bool) *mount {
 	return &mount{id: s.mnt, ro: ro}
 }
 
+// mountOf returns the mount that the directory n is on.
+func (s *Store) mountOf(n *inode) *mount {
+	for ; n != nil; n = n.parent {
+		if n.mnt != nil {
+			return n.mnt
+		}
+	}
+	return s.top
+}
+
 func (s *Store) newInode(k kind, bits, uid, gid uint32) *inode {
 	s.ino++
 	now := s.now()
 	n := &inode{ino: s.ino, kind: k, bits: bits, uid: uid, gid: gid, nlink: 1, mtime: now, btime: now}
 	if k == kindDir {
+		n.nlink = 2
 		n.kids = map[string]*inode{}
 	}
 	return n

@@ -1,51 +1,40 @@
 package memfs
 
 import (
+	"cmp"
 	"io/fs"
 	"syscall"
 
 	"github.com/fsbench/fsbench/vfs"
 )
 
-// enterTwo is enter for an operation on a name in each of two directories.
-func (d *dir) enterTwo(op, name string, to vfs.Dir, toName string) (t *dir, unlock func(), err error) {
+// holdTwo is hold for an operation on a name in each of two directories.
+func (d *dir) holdTwo(op, name string, to vfs.Dir, toName string) (t *dir, unlock func(), err error) {
 	t, ok := to.(*dir)
-	if !ok || t.fs.store != d.fs.store {
-		return nil, nil, linkFail(op, name, toName, syscall.EXDEV)
-	}
-	for _, n := range []string{name, toName} {
-		if err := vfs.CheckName(n); err != nil {
-			return nil, nil, linkFail(op, name, toName, err)
+	if err = cmp.Or(vfs.CheckName(name), vfs.CheckName(toName)); err == nil {
+		switch {
+		case !ok:
+			err = syscall.EXDEV
+		case d.closed.Load() || t.closed.Load():
+			err = fs.ErrClosed
+		case t.fs.store != d.fs.store:
+			err = syscall.EXDEV
 		}
 	}
-	if t.closed.Load() || d.closed.Load() {
-		return nil, nil, linkFail(op, name, toName, fs.ErrClosed)
+	if err != nil {
+		return nil, nil, linkFail(op, name, toName, err)
 	}
 	d.fs.store.mu.Lock()
-	switch {
-	case !d.fs.cred.may(d.node, mayExec) || !d.fs.cred.may(t.node, mayExec):
-		err = syscall.EACCES
-	case len(name) > nameMax || len(toName) > nameMax:
-		err = syscall.ENAMETOOLONG
-	default:
-		return t, d.fs.store.mu.Unlock, nil
-	}
-	d.fs.store.mu.Unlock()
-	return nil, nil, linkFail(op, name, toName, err)
+	return t, d.fs.store.mu.Unlock, nil
 }
 
 func (d *dir) Link(name string, to vfs.Dir, toName string) error {
-	t, unlock, err := d.enterTwo("linkat", name, to, toName)
+	t, unlock, err := d.holdTwo("linkat", name, to, toName)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	k := d.node.kids[name]
-	if k == nil {
-		err = syscall.ENOENT
-	} else {
-		err = d.mayLinkTo(k, t, toName)
-	}
+	k, err := d.link(name, t, toName)
 	if err != nil {
 		return linkFail("linkat", name, toName, err)
 	}
@@ -54,33 +43,55 @@ func (d *dir) Link(name string, to vfs.Dir, toName string) error {
 	return nil
 }
 
-func (d *dir) mayLinkTo(k *inode, t *dir, toName string) error {
-	if err := t.mayAdd(toName); err != nil {
+func (d *dir) link(name string, t *dir, toName string) (*inode, error) {
+	c := d.fs.cred
+	if err := c.search(d.node, name); err != nil {
+		return nil, err
+	}
+	k, err := d.node.existing(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.search(t.node, toName); err != nil {
+		return nil, err
+	}
+	return k, t.mayLink(c, k, d.mountOf(k), toName)
+}
+
+// mayLink checks that c may give k, which it meets on the mount m, a name in d.
+func (d *dir) mayLink(c Cred, k *inode, m *mount, name string) error {
+	if err := d.mayAdd(name); err != nil {
 		return err
 	}
-	if d.mountOf(k) != t.mnt {
+	if m != d.mnt {
 		return syscall.EXDEV
 	}
-	if err := d.fs.cred.mayLink(k); err != nil {
+	if err := c.mayLink(k); err != nil {
 		return err
 	}
-	if err := d.fs.cred.mayCreate(t.node); err != nil {
+	if err := c.mayCreate(d.node); err != nil {
 		return err
 	}
-	if k.immutable || k.kind == kindDir {
+	switch {
+	case k.immutable || k.kind == kindDir:
 		return syscall.EPERM
+	case k.nlink == 0 && !k.linkable:
+		return syscall.ENOENT
 	}
 	return nil
 }
 
 func (d *dir) Rename(name string, to vfs.Dir, toName string, flag vfs.RenameFlag) error {
-	t, unlock, err := d.enterTwo("renameat", name, to, toName)
+	t, unlock, err := d.holdTwo("renameat", name, to, toName)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	src, dst := d.node.kids[name], t.node.kids[toName]
-	if err := d.mayRename(t, src, dst, flag); err != nil {
+	src, dst, err := d.renamed(name, t, toName, flag)
+	if err == nil {
+		err = d.mayRename(t, src, dst, flag)
+	}
+	if err != nil {
 		return linkFail("renameat", name, toName, err)
 	}
 	if src == dst {
@@ -102,18 +113,34 @@ func (d *dir) Rename(name string, to vfs.Dir, toName string, flag vfs.RenameFlag
 	return nil
 }
 
-func (d *dir) mayRename(t *dir, src, dst *inode, flag vfs.RenameFlag) error {
+// renamed looks up both names of a rename. What the old one has is never nil.
+func (d *dir) renamed(name string, t *dir, toName string, flag vfs.RenameFlag) (src, dst *inode, err error) {
+	c := d.fs.cred
+	if err := cmp.Or(c.search(d.node, name), c.search(t.node, toName)); err != nil {
+		return nil, nil, err
+	}
 	switch {
 	case d.mnt != t.mnt:
-		return syscall.EXDEV
+		return nil, nil, syscall.EXDEV
 	case d.mnt.ro:
-		return syscall.EROFS
-	case src == nil:
-		return syscall.ENOENT
+		return nil, nil, syscall.EROFS
+	}
+	if src, err = d.node.existing(name); err != nil {
+		return nil, nil, err
+	}
+	dst, err = t.node.find(toName)
+	switch {
+	case err != nil:
 	case flag == vfs.NoReplace && dst != nil:
-		return syscall.EEXIST
+		err = syscall.EEXIST
 	case flag == vfs.Exchange && dst == nil:
-		return syscall.ENOENT
+		err = syscall.ENOENT
+	}
+	return src, dst, err
+}
+
+func (d *dir) mayRename(t *dir, src, dst *inode, flag vfs.RenameFlag) error {
+	switch {
 	case src.holds(t.node):
 		return syscall.EINVAL
 	case flag == vfs.Exchange && dst.holds(d.node):

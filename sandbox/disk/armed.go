@@ -1,0 +1,181 @@
+package disk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/sandbox"
+	"github.com/fsbench/fsbench/sandbox/jail"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/trace"
+	"github.com/fsbench/fsbench/vfs"
+)
+
+// umask of every subject.
+const umask = 0o022
+
+// environment of every subject: nothing of the bench's own.
+var environment = []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"}
+
+// armed is a plan in force.
+type armed struct {
+	s      *Sandbox
+	plan   faults.Plan
+	sink   trace.Sink
+	watch  []string
+	mounts []*held // read-only for the child; guarded by the sandbox
+
+	mu      sync.Mutex
+	fired   map[string]bool
+	crashed bool
+}
+
+var _ sandbox.Armed = (*armed)(nil)
+
+// Arm implements sandbox.Sandbox.
+func (s *Sandbox) Arm(plan faults.Plan, sink trace.Sink) (sandbox.Armed, error) {
+	if err := plan.Check(); err != nil {
+		return nil, fmt.Errorf("arm: %w", err)
+	}
+	a := &armed{s: s, plan: plan, sink: sink, fired: map[string]bool{}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range plan.Injections {
+		ok, mount, err := s.prepare(in, a.mounts)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("arm: injection %s: %w", in.ID, err), a.undo())
+		}
+		if mount != nil {
+			a.mounts = append(a.mounts, mount)
+		}
+		if ok {
+			a.watch = append(a.watch, in.ID)
+		}
+	}
+	return a, nil
+}
+
+// Port implements sandbox.Armed.
+func (*armed) Port() vfs.FS { return nil }
+
+// Child implements sandbox.Armed.
+func (a *armed) Child() *sandbox.Child {
+	raw, err := json.Marshal(faults.Order{Plan: a.left(), Base: a.s.base, Watch: a.watch})
+	if err != nil {
+		panic("disk: a plan that was parsed does not encode: " + err.Error())
+	}
+	return &sandbox.Child{Wrap: a.spec().Wrap, Plan: raw, Event: a.event, Edit: sandbox.Attempt(a.s.Edit)}
+}
+
+// left is the plan for the next process: what has struck once and for all does
+// not strike again, since a new process counts from one.
+func (a *armed) left() faults.Plan {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var p faults.Plan
+	for _, in := range a.plan.Injections {
+		if a.fired[in.ID] && (in.When.Nth > 0 || in.Do.Crash) {
+			continue
+		}
+		p.Injections = append(p.Injections, in)
+	}
+	return p
+}
+
+// spec says how the next child is confined: the mounts are where their objects are
+// now, since a rename before a crash may have moved them.
+func (a *armed) spec() jail.Spec {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	ro := map[string]bool{}
+	for _, m := range a.s.mounts {
+		if p, ok := a.s.hand.where(m.held); ok {
+			ro[p] = m.kind == spec.MountReadOnly
+		}
+	}
+	for _, x := range a.mounts {
+		if p, ok := a.s.hand.where(x); ok {
+			ro[p] = true
+		}
+	}
+	sp := jail.Spec{UID: a.s.lab.UID, GID: a.s.lab.GID, Umask: umask, Env: environment}
+	state := path.Join(spec.Workspace, spec.StateDir)
+	for _, p := range slices.Sorted(maps.Keys(ro)) {
+		sp.Mounts = append(sp.Mounts, jail.Mount{Path: path.Join(a.s.base, p), ReadOnly: ro[p]})
+		if p == spec.Workspace && ro[p] && a.s.hand.isDir(state) {
+			// The host's own folder stays writable: a host without its Log runs nothing.
+			sp.Mounts = append(sp.Mounts, jail.Mount{Path: path.Join(a.s.base, state)})
+		}
+	}
+	return sp
+}
+
+// event takes in what the child reports, before its effect can be seen.
+func (a *armed) event(raw json.RawMessage) error {
+	var e trace.Event
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return fmt.Errorf("event of the worker: %w", err)
+	}
+	a.mu.Lock()
+	if e.Fault != nil {
+		a.fired[e.Fault.Injection] = true
+	}
+	if e.Crash != nil {
+		a.crashed = true
+	}
+	a.mu.Unlock()
+	a.sink.Emit(e)
+	return nil
+}
+
+// Crashed implements sandbox.Armed.
+func (a *armed) Crashed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.crashed
+}
+
+// Revive implements sandbox.Armed.
+func (a *armed) Revive() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.crashed = false
+}
+
+// Unfired implements sandbox.Armed.
+func (a *armed) Unfired() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var ids []string
+	for _, in := range a.plan.Injections {
+		if !a.fired[in.ID] {
+			ids = append(ids, in.ID)
+		}
+	}
+	return ids
+}
+
+// Stop implements sandbox.Armed. The tree is given back its modes and flags.
+func (a *armed) Stop() error {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	return a.undo()
+}
+
+func (a *armed) undo() error {
+	var errs []error
+	for _, prep := range a.s.preps {
+		errs = append(errs, prep.undo())
+	}
+	for _, x := range a.mounts {
+		x.close()
+	}
+	a.s.preps, a.mounts = nil, nil
+	return errors.Join(errs...)
+}

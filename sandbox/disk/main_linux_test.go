@@ -1,0 +1,309 @@
+package disk
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/sandbox"
+	"github.com/fsbench/fsbench/sandbox/jail"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/trace"
+)
+
+func TestMain(m *testing.M) {
+	jail.Main()
+	Main()
+	if len(os.Args) > 1 && os.Args[1] == actorName {
+		act(os.Args[2:])
+	}
+	if false {
+
+	}
+	os.Exit(m.Run())
+}
+
+const nobody = 65534
+
+// inBoth runs body as this user, and once more as an ordinary one if this is root:
+// in a process of its own, since an identity is a process's.
+func inBoth(t *testing.T, body func(t *testing.T)) {
+	t.Helper()
+	t.Run("as "+whoAmI(), body)
+	if os.Geteuid() != 0 {
+		return
+	}
+	t.Run("as an ordinary user", func(t *testing.T) {
+		name, _, _ := strings.Cut(t.Name(), "/")
+		args := []string{"-test.run=^" + name + "$", "-test.v", "-test.count=1"}
+		if testing.Short() {
+			args = append(args, "-test.short")
+		}
+		dir := publicDir(t)
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		cmd := self(t, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		out, err := cmd.CombinedOutput()
+		t.Logf("%s", out)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func whoAmI() string {
+	if os.Geteuid() == 0 {
+		return "root"
+	}
+	return "user"
+}
+
+// self is this program once more, by a name that works for other users too.
+func self(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
+	return cmd
+}
+
+// publicDir is a temporary folder that other users can reach.
+func publicDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if err := reachable(dir); err != nil {
+		t.Skip(err)
+	}
+	return dir
+}
+
+func newLab(t *testing.T) *Lab {
+	t.Helper()
+	l, err := NewLab(publicDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(l.Dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the lab is still there: %v", err)
+		}
+	})
+	return l
+}
+
+// newBox returns a sandbox in which w was built. Whatever a test does to it must
+// be gone when it is closed.
+func newBox(t *testing.T, l *Lab, w spec.World) *Sandbox {
+	t.Helper()
+	box, err := l.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed(t, box)
+	if err := box.Build(w); errors.Is(err, sandbox.ErrCannot) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
+
+func closed(t *testing.T, box *Sandbox) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(filepath.Dir(box.base)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the sandbox is still there: %v", err)
+		}
+	})
+}
+
+// actorName is what a subject of these tests is called with: a few system calls,
+// one after the other.
+const actorName = "fsbench-actor"
+
+// act makes the calls that are asked for, each a line with its arguments behind
+// tabs, and prints a JSON list of how they ended.
+func act(calls []string) {
+	var ends []string
+	for _, call := range calls {
+		ends = append(ends, one(strings.Split(call, "\t")))
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(ends); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func one(call []string) string {
+	arg := func(i int) string { return call[min(i, len(call)-1)] }
+	number, _ := strconv.ParseUint(arg(2), 0, 32)
+	var err error
+	switch call[0] {
+	case "create":
+		err = openAndClose(arg(1), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	case "write":
+		err = openAndClose(arg(1), unix.O_WRONLY)
+	case "read":
+		err = openAndClose(arg(1), unix.O_RDONLY|unix.O_NONBLOCK)
+	case "unlink":
+		err = unix.Unlink(arg(1))
+	case "mkdir":
+		err = unix.Mkdir(arg(1), uint32(number))
+	case "chmod":
+		err = unix.Chmod(arg(1), uint32(number))
+	case "rename":
+		err = unix.Rename(arg(1), arg(2))
+	case "socket":
+		err = listen(arg(1))
+	case "id":
+		return fmt.Sprint(unix.Getuid(), unix.Getgid())
+	case "many":
+		err = many(arg(1), int(number))
+	case "deep":
+		err = deep(arg(1), int(number))
+	case "sleep":
+		time.Sleep(time.Hour)
+	default:
+		return "no such call"
+	}
+	if err == nil {
+		return "ok"
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return unix.ErrnoName(errno)
+	}
+	return err.Error()
+}
+
+func openAndClose(p string, flags int) error {
+	fd, err := unix.Open(p, flags|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+func listen(p string) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Bind(fd, &unix.SockaddrUnix{Name: p})
+}
+
+func many(dir string, n int) error {
+	for i := range n {
+		fd, err := unix.Open(filepath.Join(dir, strconv.Itoa(i)), unix.O_CREAT|unix.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		if err := unix.Close(fd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deep nests directories far beyond what a path can name.
+func deep(dir string, n int) error {
+	if err := os.Chdir(dir); err != nil {
+		return err
+	}
+	for range n {
+		if err := unix.Mkdir("d", 0o755); err != nil {
+			return err
+		}
+		if err := unix.Chdir("d"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// child starts an actor as a subject is started, and returns how its calls ended.
+func child(t *testing.T, a sandbox.Armed, calls ...string) []string {
+	t.Helper()
+	cmd := self(t, append([]string{actorName}, calls...)...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := a.Child().Wrap(cmd); errors.Is(err, sandbox.ErrCannot) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("the child: %v\n%s", err, errs.String())
+	}
+	var ends []string
+	if err := json.Unmarshal(out, &ends); err != nil {
+		t.Fatalf("the child said %q: %v", out, err)
+	}
+	return ends
+}
+
+func call(parts ...string) string { return strings.Join(parts, "\t") }
+
+func observe(t *testing.T, box sandbox.Sandbox) spec.World {
+	t.Helper()
+	w, err := box.Observe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// descriptors counts this process's open files.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// arm puts a plan in force, an injection a line.
+func arm(t *testing.T, box *Sandbox, injections ...string) sandbox.Armed {
+	t.Helper()
+	plan, err := faults.ParsePlan("plan", 1, strings.Join(injections, "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := box.Arm(plan, &trace.Recorder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func stop(t *testing.T, a sandbox.Armed) {
+	t.Helper()
+	if err := a.Stop(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,211 @@
+package jail
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// limits are on what one child can do to the machine. They are far above what a
+// subject needs, and a subject that meets them has met its end.
+var limits = map[int]uint64{
+	unix.RLIMIT_CORE:  0, // the tree is observed, and a dump in it would be blamed on the subject
+	unix.RLIMIT_NPROC: 2048,
+	unix.RLIMIT_FSIZE: 1 << 30, // bytes
+}
+
+// stage makes the mounts, takes the identity and becomes the child, or its first
+// ancestor. The order matters: mounts take capabilities, which go with the
+// identity; a change of identity clears the signal of the parent's death; and
+// nothing may be regained after that.
+func stage(text string) error {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return fmt.Errorf("read order: %w", err)
+	}
+	runtime.LockOSThread() // capabilities and the parent's death are a thread's affair
+	if o.Mount {
+		if err := mountAll(o.Mounts); err != nil {
+			return err
+		}
+	}
+	if os.Geteuid() == 0 {
+		if err := become(o.UID, o.GID); err != nil {
+			return err
+		}
+	}
+	if err := dropCapabilities(); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("forbid new privileges: %w", err)
+	}
+	if err := limit(); err != nil {
+		return err
+	}
+	unix.Umask(o.Umask)
+	if err := dieWith(o.Parent); err != nil {
+		return err
+	}
+	// What the bench itself was started with is not its own to close on exec: a lock,
+	// a terminal, a pipe of the shell.
+	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("keep descriptors from the child: %w", err)
+	}
+	switch {
+	case len(o.Argv) == 0:
+		os.Exit(0)
+	case o.Init:
+		return first(o)
+	}
+	return fmt.Errorf("start %s: %w", o.Argv[0], unix.Exec(o.Path, o.Argv, o.Env))
+}
+
+// mountAll makes the mounts private first, so that nothing made here shows
+// anywhere else.
+func mountAll(list []Mount) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	for _, m := range list {
+		if err := withPath(m.Path, func(p string) error { return unix.Mount(p, p, "", unix.MS_BIND, "") }); err != nil {
+			return fmt.Errorf("bind %s: %w", m.Path, err)
+		}
+	}
+	for _, m := range list {
+		if !m.ReadOnly {
+			continue
+		}
+		err := withPath(m.Path, func(p string) error {
+			return unix.MountSetattr(unix.AT_FDCWD, p, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+		})
+		if err != nil {
+			return fmt.Errorf("make %s read-only: %w", m.Path, err)
+		}
+	}
+	return nil
+}
+
+// withPath hands f a name for what is at p now. A link anywhere in it ends the
+// jail: the tree is the subject's, and a subject of before may have planted one
+// to have something else of the host mounted.
+func withPath(p string, f func(string) error) error {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	fd, err := unix.Openat2(unix.AT_FDCWD, p, how)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return f(path.Join("/proc/self/fd", strconv.Itoa(fd)))
+}
+
+func become(uid, gid int) error {
+	if err := syscall.Setgroups(nil); err != nil {
+		return fmt.Errorf("drop groups: %w", err)
+	}
+	if err := syscall.Setresgid(gid, gid, gid); err != nil {
+		return fmt.Errorf("take group %d: %w", gid, err)
+	}
+	if err := syscall.Setresuid(uid, uid, uid); err != nil {
+		return fmt.Errorf("take user %d: %w", uid, err)
+	}
+	return nil
+}
+
+// dropCapabilities empties every set, the inheritable one too: with it a program
+// that has capabilities of its own could hand some back.
+func dropCapabilities() error {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("give up capabilities: %w", err)
+	}
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&head, &none[0]); err != nil {
+		return fmt.Errorf("give up capabilities: %w", err)
+	}
+	return nil
+}
+
+func limit() error {
+	for resource, most := range limits {
+		var l unix.Rlimit
+		err := unix.Getrlimit(resource, &l)
+		if err == nil {
+			l.Cur, l.Max = min(l.Max, most), min(l.Max, most)
+			err = unix.Setrlimit(resource, &l)
+		}
+		if err != nil {
+			return fmt.Errorf("limit resources: %w", err)
+		}
+	}
+	return nil
+}
+
+// dieWith has the kernel end this process when its parent ends. If that is over
+// already nobody is left to be told. The parent is looked up in the folder of
+// processes that the bench sees: from within a namespace it has no number.
+func dieWith(parent int) error {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("die with the parent: %w", err)
+	}
+	status, err := os.ReadFile("/proc/thread-self/status")
+	if err != nil {
+		return fmt.Errorf("look for the parent: %w", err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if name, value, _ := strings.Cut(line, ":"); name == "PPid" {
+			if strings.TrimSpace(value) == strconv.Itoa(parent) {
+				return nil
+			}
+			break
+		}
+	}
+	return errors.New("the parent is gone")
+}
+
+// first is the first process of a namespace of processes. It starts the child,
+// waits for it, and takes everything else in the namespace along when it ends: a
+// process that has left the child's group and session cannot outlive it.
+//
+// The child runs as the same user. It is kept from the memory of this process,
+// whose other threads may have capabilities that this one gave up.
+func first(o order) error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("keep the child out: %w", err)
+	}
+	p, err := os.StartProcess(o.Path, o.Argv, &os.ProcAttr{
+		Env: append([]string{}, o.Env...), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+	})
+	if err != nil {
+		return fmt.Errorf("start %s: %w", o.Argv[0], err)
+	}
+	// These are the child's alone: its end must be seen at the other side of them.
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	for fd := range 3 {
+		if err == nil {
+			err = unix.Dup3(null, fd, 0)
+		}
+	}
+	for err == nil {
+		var ws unix.WaitStatus
+		var pid int
+		pid, err = unix.Wait4(-1, &ws, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			err = nil
+		case err == nil && pid == p.Pid && ws.Exited():
+			os.Exit(ws.ExitStatus())
+		case err == nil && pid == p.Pid && ws.Signaled():
+			os.Exit(128 + int(ws.Signal()))
+		}
+	}
+	return fmt.Errorf("stay with %s: %w", o.Argv[0], err)
+}
