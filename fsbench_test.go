@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -280,4 +281,31 @@ func BenchmarkCampaign(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "scenarios/s")
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+}
+
+// quoted matches a Go excerpt in a document; its first line names the file.
+var quoted = regexp.MustCompile("(?s)```go\n// ([^\n]+\\.go)\n(.*?)```")
+
+// TestDocumentsQuoteTheCode fails when code that a document shows is no longer
+// there: indented differently it may be.
+func TestDocumentsQuoteTheCode(t *testing.T) {
+	page, err := os.ReadFile("CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := func(b []byte) string { return strings.Join(strings.Fields(string(b)), " ") }
+	excerpts := quoted.FindAllSubmatch(page, -1)
+	if len(excerpts) == 0 {
+		t.Error("CONTRIBUTING.md shows no code: the pattern no longer sees it")
+	}
+	for _, m := range excerpts {
+		code, err := os.ReadFile(string(m[1]))
+		if err != nil {
+			t.Errorf("CONTRIBUTING.md: %v", err)
+			continue
+		}
+		if !strings.Contains(words(code), words(m[2])) {
+			t.Errorf("CONTRIBUTING.md shows code that %s does not hold:\n%s", m[1], m[2])
+		}
+	}
 }
