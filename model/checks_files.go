@@ -152,6 +152,9 @@ func changeNoticed(x *Exchange) (bool, []Finding) {
 }
 
 func movedMode(x *Exchange) (bool, []Finding) {
+	if _, accepted := consulted(x, spec.SeamWrite); accepted {
+		return false, nil // the mode is the handler's affair
+	}
 	if x.Call.Kind != spec.CallMove || x.Out.Status != spec.StatusOK || x.After == nil || len(x.Edits) > 0 || acted(x) {
 		return false, nil
 	}

@@ -452,9 +452,12 @@ func noSpecialFiles(x *Exchange) (bool, []Finding) {
 
 func onlyIdentified(x *Exchange) (bool, []Finding) {
 	write, _ := aims(x.Call)
+	if write == "" || len(handlersOf(x, spec.SeamWrite)) == 0 {
+		return false, nil
+	}
 	dangling := func(t tree, s spot) bool { return s.linked && !t.has(s.path) }
 	blind := len(x.Fired) == 0 && hidden(x.Before, x, spec.SeamWrite)
-	if write == "" || len(handlersOf(x, spec.SeamWrite)) == 0 || !blind && !everywhere(x, write, true, dangling) {
+	if !blind && !everywhere(x, write, true, dangling) {
 		return false, nil
 	}
 	if asked, _ := consulted(x, spec.SeamWrite); asked {

@@ -141,7 +141,8 @@ func targetRule(b Branch, x *Exchange, n spec.Node, now bool) spec.RuleID {
 	return b.Rule
 }
 
-// targets returns the paths that the call aimed at, whenever it looked.
+// targets returns the paths that the call aimed at, whenever it looked, and what
+// they are called after the edits.
 func targets(x *Exchange) []string {
 	write, remove := aims(x.Call)
 	read := ""
@@ -149,7 +150,7 @@ func targets(x *Exchange) []string {
 		read = x.Call.Path
 	}
 	var out []string
-	for _, w := range worlds(x) {
+	for i, w := range worlds(x) {
 		for _, aim := range []struct {
 			path string
 			last bool
@@ -157,8 +158,14 @@ func targets(x *Exchange) []string {
 			if aim.path == "" {
 				continue
 			}
-			if s := resolve(w, x.Header, aim.path, aim.last); s.no == nil && !slices.Contains(out, s.path) {
-				out = append(out, s.path)
+			s := resolve(w, x.Header, aim.path, aim.last)
+			if s.no != nil {
+				continue
+			}
+			for _, p := range []string{s.path, carried(s.path, x.Edits[i:])} {
+				if !slices.Contains(out, p) {
+					out = append(out, p)
+				}
 			}
 		}
 	}

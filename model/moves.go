@@ -121,26 +121,70 @@ func (f Files) moveTo(trees []spec.World, i, j int, x *Exchange, src string) []B
 	from, _ := heldName(src, x.Edits[i:j])
 	dst := resolve(w, x.Header, x.Call.To, true)
 	spare := mayLeave(x, dst)
-	var cross []spec.ErrKind // what a tool may hear that renames
-	if t := (tree{w}); t.mount(dirOf(from)) != t.mount(dirOf(dst.path)) {
-		cross = []spec.ErrKind{spec.ErrCrossDevice}
-	}
 	if no := untakeable(w, x, dst); no != nil {
-		b := no.branch(w)
-		b.Errs = append(slices.Clone(b.Errs), cross...)
-		if x.Expect == ExpectUnclear {
-			b.Errs = append(b.Errs, spec.ErrConflict)
+		out := []Branch{untaken(w, x, no, from, dst)}
+		if _, accepted := consulted(x, spec.SeamWrite); accepted && blinded(x) && dst.no == nil && bytes.Equal(w[dst.path].Content, content) {
+			// Told that nothing is there, and that a handler has placed what is.
+			out = append(optional(out), f.moveFrom(w, x, from, spare)...)
 		}
-		if len(dst.detour) > 0 {
-			b.Errs = append(b.Errs, spec.ErrNotFound)
-		}
-		b.Spare = spare
-		return faulty([]Branch{b}, w, x, spare)
+		return faulty(out, w, x, spare)
 	}
-	c := toWrite(w, x.Header, dst)
 	landed := brokered(w, x, spec.SeamWrite)
-	var out []Branch
-	var written []spec.World // the ways in which the destination may have come to hold the bytes
+	out, written := f.placingMoved(w, x, dst, content)
+	if k := append(crossing(w, from, dst.path), unremovable(w, from)...); len(k) > 0 {
+		// A tool that renames hears this before the destination is written.
+		out = append(out, Branch{Status: spec.StatusFailed, Errs: k, Next: State{landed}, Rule: "FB-023", Spare: spare})
+	}
+	n := w[from]
+	if n.Owner != spec.OwnerSubject || len(n.Xattrs) > 0 && x.policy(spec.PolicyXattr) == spec.XattrRefuse {
+		out = append(out, Branch{Status: spec.StatusFailed, Errs: []spec.ErrKind{spec.ErrUnsupported}, Next: State{w}, Rule: "AT-022", Spare: spare})
+	}
+	for _, t1 := range written {
+		for k := j; k < len(trees); k++ {
+			if k > j {
+				t1 = tree{t1}.edited(x.Edits[k-1].Edit)
+			}
+			from, same := heldName(src, x.Edits[i:k])
+			if !same && x.Edits[k-1].At.Op != "remove" {
+				continue // another file has the name, and that could be seen
+			}
+			for _, b := range f.moveFrom(t1, x, from, spare) {
+				b.seen = k
+				out = append(out, b)
+			}
+		}
+	}
+	return append(faulty(out, landed, x, spare), torn(w, x, dst)...)
+}
+
+// untaken is the branch of a move whose destination is refused.
+func untaken(w spec.World, x *Exchange, no *refusal, from string, dst spot) Branch {
+	b := no.branch(w)
+	b.Errs = append(slices.Clone(b.Errs), crossing(w, from, dst.path)...)
+	if x.Expect == ExpectUnclear {
+		b.Errs = append(b.Errs, spec.ErrConflict)
+	}
+	if len(dst.detour) > 0 {
+		b.Errs = append(b.Errs, spec.ErrNotFound)
+	}
+	b.Spare = mayLeave(x, dst)
+	return b
+}
+
+// crossing returns what a tool may hear that renames from one mount to another.
+func crossing(w spec.World, from, to string) []spec.ErrKind {
+	if t := (tree{w}); t.mount(dirOf(from)) != t.mount(dirOf(to)) {
+		return []spec.ErrKind{spec.ErrCrossDevice}
+	}
+	return nil
+}
+
+// placingMoved returns the branches of a move that ends with its first half, and the
+// trees in which the destination has come to hold the bytes, for the second.
+func (Files) placingMoved(w spec.World, x *Exchange, dst spot, content spec.Content) (out []Branch, written []spec.World) {
+	c := toWrite(w, x.Header, dst)
+	spare := mayLeave(x, dst)
+	landed := brokered(w, x, spec.SeamWrite)
 	if len(c.denied) == 0 {
 		written = append(written, placed(w, x.Header, dst.path, content))
 	}
@@ -161,30 +205,7 @@ func (f Files) moveTo(trees []spec.World, i, j int, x *Exchange, src string) []B
 		b.Spare = spare
 		out = append(out, b)
 	}
-	n := w[from]
-	if n.Owner != spec.OwnerSubject || len(n.Xattrs) > 0 && x.policy(spec.PolicyXattr) == spec.XattrRefuse {
-		out = append(out, Branch{Status: spec.StatusFailed, Errs: []spec.ErrKind{spec.ErrUnsupported}, Next: State{w}, Rule: "AT-022", Spare: spare})
-	}
-	if k := append(cross, unremovable(w, from)...); len(k) > 0 {
-		// A tool that renames hears this before the destination is written.
-		out = append(out, Branch{Status: spec.StatusFailed, Errs: k, Next: State{landed}, Rule: "FB-023", Spare: spare})
-	}
-	for _, t1 := range written {
-		for k := j; k < len(trees); k++ {
-			if k > j {
-				t1 = tree{t1}.edited(x.Edits[k-1].Edit)
-			}
-			from, same := heldName(src, x.Edits[i:k])
-			if !same && x.Edits[k-1].At.Op != "remove" {
-				continue // another file has the name, and that could be seen
-			}
-			for _, b := range f.moveFrom(t1, x, from, spare) {
-				b.seen = k
-				out = append(out, b)
-			}
-		}
-	}
-	return append(faulty(out, landed, x, spare), torn(w, x, dst)...)
+	return out, written
 }
 
 // unremovable returns the errors with which a kernel may refuse to take the name p

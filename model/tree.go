@@ -142,9 +142,15 @@ func (t tree) without(p string) spec.World {
 }
 
 // edited returns the World after an adversary's edit. An edit of what is not
-// there yet does nothing: it met something that the subject made in between.
+// there yet, or in a place that is taken, does nothing: it met something that the
+// subject made in between.
 func (t tree) edited(e spec.Edit) spec.World {
 	switch e.Op {
+	case spec.EditMkdir, spec.EditSymlink, spec.EditHardlink, spec.EditFIFO:
+		if t.has(e.Path) {
+			return t.w
+		}
+		return t.put(e.Path, t.made(e))
 	case spec.EditWrite:
 		w := t.with(e.Path, e.Content)
 		if !t.has(e.Path) {
@@ -156,16 +162,6 @@ func (t tree) edited(e spec.Edit) spec.World {
 			w = tree{w}.with(p, e.Content) // in place: every name sees it
 		}
 		return w
-	case spec.EditMkdir:
-		return t.put(e.Path, spec.Node{Type: spec.TypeDir, Mode: mode(e, 0o755)})
-	case spec.EditSymlink:
-		return t.put(e.Path, spec.Node{Type: spec.TypeLink, Mode: 0o777, Link: e.To})
-	case spec.EditHardlink:
-		n := t.w[e.To]
-		n.Hard = e.To
-		return t.put(e.Path, n)
-	case spec.EditFIFO:
-		return t.put(e.Path, spec.Node{Type: spec.TypeFIFO, Mode: mode(e, 0o644)})
 	case spec.EditRename:
 		if !t.has(e.Path) {
 			return t.w
@@ -176,12 +172,33 @@ func (t tree) edited(e spec.Edit) spec.World {
 	case spec.EditRemove:
 		return t.without(e.Path)
 	case spec.EditChmod:
+		if !t.has(e.Path) {
+			return t.w
+		}
 		n := t.w[e.Path]
 		n.Mode = e.Mode
 		return t.put(e.Path, n)
 	case spec.EditTouch:
 	}
 	return t.w
+}
+
+// made returns the entry that an edit makes.
+func (t tree) made(e spec.Edit) spec.Node {
+	switch e.Op {
+	case spec.EditMkdir:
+		return spec.Node{Type: spec.TypeDir, Mode: mode(e, 0o755)}
+	case spec.EditSymlink:
+		return spec.Node{Type: spec.TypeLink, Mode: 0o777, Link: e.To}
+	case spec.EditHardlink:
+		n := t.w[e.To]
+		n.Hard = e.To
+		return n
+	case spec.EditFIFO:
+		return spec.Node{Type: spec.TypeFIFO, Mode: mode(e, 0o644)}
+	case spec.EditWrite, spec.EditRename, spec.EditExchange, spec.EditRemove, spec.EditChmod, spec.EditTouch:
+	}
+	return spec.Node{}
 }
 
 func mode(e spec.Edit, otherwise spec.Mode) spec.Mode {
@@ -202,6 +219,7 @@ func (t tree) moved(from, to string) spec.World {
 	w := spec.World{}
 	for q, n := range t.w {
 		q, _ = rebased(q, from, to)
+		n.Hard, _ = rebased(n.Hard, from, to)
 		w[q] = n
 	}
 	return w

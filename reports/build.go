@@ -36,13 +36,13 @@ type Options struct {
 // Builder folds judged runs into a report. Runs must be added in a fixed order
 // for the report to be the same each time.
 type Builder struct {
-	opt    Options
-	rep    Report
-	rules  map[spec.RuleID]*tally
-	first  map[spec.RuleID]int // index in rep.Findings
-	skips  map[SkippedRuns]int
-	boxes  map[string]bool
-	filter map[spec.RuleID]bool
+	opt   Options
+	rep   Report
+	rules map[spec.RuleID]*tally
+	first map[spec.RuleID]int // index in rep.Findings
+	skips map[SkippedRuns]int
+	boxes map[string]bool
+	about map[spec.RuleID]spec.Rule // Options.Rules by id
 }
 
 // tally is what is known of one rule so far.
@@ -63,10 +63,10 @@ type boxTally struct {
 func NewBuilder(opt Options) *Builder {
 	b := &Builder{
 		opt: opt, rules: map[spec.RuleID]*tally{}, first: map[spec.RuleID]int{},
-		skips: map[SkippedRuns]int{}, boxes: map[string]bool{}, filter: map[spec.RuleID]bool{},
+		skips: map[SkippedRuns]int{}, boxes: map[string]bool{}, about: map[spec.RuleID]spec.Rule{},
 	}
 	b.rep = Report{
-		Schema: Schema, Suite: opt.Suite, Subject: opt.Subject, Seed: opt.Seed, Profile: opt.Profile, Findings: []Finding{},
+		Schema: Schema, Suite: opt.Suite, Subject: opt.Subject, Seed: opt.Seed, Profile: opt.Profile, Rules: []RuleResult{}, Findings: []Finding{},
 		Coverage: Coverage{Calls: map[string]int{}, Errnos: map[string]int{}, Brokers: map[string]int{}},
 	}
 	for _, k := range []spec.CallKind{spec.CallRead, spec.CallWrite, spec.CallDelete, spec.CallMove} {
@@ -79,7 +79,7 @@ func NewBuilder(opt Options) *Builder {
 		b.rep.Coverage.Brokers[string(k)] = 0
 	}
 	for _, r := range opt.Rules {
-		b.filter[r.ID] = true
+		b.about[r.ID] = r
 		b.rules[r.ID] = &tally{boxes: map[string]*boxTally{}, scenarios: map[string]bool{}}
 	}
 	return b
@@ -93,6 +93,11 @@ func (b *Builder) box(rule spec.RuleID, name string) *boxTally {
 	return t.boxes[name]
 }
 
+func (b *Builder) isAbout(id spec.RuleID) bool {
+	_, is := b.about[id]
+	return is
+}
+
 // Add takes in one judged run.
 func (b *Builder) Add(j Judged) {
 	run := &j.Run
@@ -100,7 +105,7 @@ func (b *Builder) Add(j Judged) {
 	if j.Err != nil {
 		b.rep.Broken = append(b.rep.Broken, BrokenRun{run.Scenario.Name, run.Sandbox, j.Err.Error()})
 		for _, id := range run.Scenario.Rules {
-			if b.filter[id] {
+			if b.isAbout(id) {
 				b.box(id, run.Sandbox).broken = true
 			}
 		}
@@ -117,7 +122,7 @@ func (b *Builder) Add(j Judged) {
 		}
 	}
 	for id, n := range j.Verdict.Exercised {
-		if !b.filter[id] {
+		if !b.isAbout(id) {
 			continue
 		}
 		b.rules[id].scenarios[run.Sandbox+"\x00"+run.Scenario.Name] = true
@@ -128,7 +133,7 @@ func (b *Builder) Add(j Judged) {
 		}
 	}
 	for _, f := range j.Verdict.Findings {
-		if b.filter[f.Rule] {
+		if b.isAbout(f.Rule) {
 			b.find(j, f)
 		}
 	}
@@ -149,7 +154,7 @@ func (b *Builder) skip(run *runner.Run) {
 	b.rep.Totals.Skipped++
 	b.skips[SkippedRuns{Sandbox: run.Sandbox, SkipCount: SkipCount{Reason: run.Skip}}]++
 	for _, id := range run.Scenario.Rules {
-		if b.filter[id] {
+		if b.isAbout(id) {
 			b.box(id, run.Sandbox).skips[run.Skip]++
 		}
 	}
@@ -161,7 +166,7 @@ func (b *Builder) find(j Judged, f model.Finding) {
 		b.rep.Findings[i].Count++
 		return
 	}
-	rule, _ := spec.RuleByID(f.Rule)
+	rule := b.about[f.Rule]
 	b.first[f.Rule] = len(b.rep.Findings)
 	o := j.Run.Scenario.Origin
 	origin := ""
@@ -170,7 +175,7 @@ func (b *Builder) find(j Judged, f model.Finding) {
 	}
 	b.rep.Findings = append(b.rep.Findings, Finding{
 		Rule: f.Rule, Title: rule.Title, Strength: rule.Strength, Scenario: j.Run.Scenario.Name, Sandbox: j.Run.Sandbox,
-		Call: f.Call, Got: f.Got, Want: f.Want, Replay: j.Replay, Origin: origin, Count: 1,
+		Call: f.Call, Got: f.Got, Want: append([]string{}, f.Want...), Replay: j.Replay, Origin: origin, Count: 1,
 	})
 }
 

@@ -168,6 +168,9 @@ func tellNode(p string, n spec.Node) string {
 			fields = append(fields, f)
 		}
 	}
+	if n.Immutable {
+		fields = append(fields, spec.Field{Key: "immutable", Value: "yes"})
+	}
 	if n.Nlink > 1 {
 		fields = append(fields, spec.Field{Key: "nlink", Value: strconv.Itoa(n.Nlink)})
 	}

@@ -15,7 +15,7 @@ type Style struct {
 }
 
 func apply(f func(string) string, s string) string {
-	if f == nil {
+	if f == nil || s == "" {
 		return s
 	}
 	return f(s)

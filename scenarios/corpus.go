@@ -10,7 +10,7 @@ import (
 //go:embed corpus/*.txtar
 var corpusFiles embed.FS
 
-// Corpus returns the scenarios kept in the tree, in the order of their names.
+// Corpus returns the scenarios kept in the tree, in the order of their files.
 func Corpus() ([]Scenario, error) {
 	entries, err := corpusFiles.ReadDir("corpus")
 	if err != nil {

@@ -38,7 +38,8 @@ func TestWorldCheck(t *testing.T) {
 			`world: "c" is a name of "b", which is itself a name of another`,
 		},
 		{
-			"odd attribute", spec.World{"a": {Type: spec.TypeFile, Xattrs: map[string]spec.Content{"user.a b": nil}}},
+			"odd attribute",
+			spec.World{"a": {Type: spec.TypeFile, Xattrs: map[string]spec.Content{"user.a b": nil}}},
 			`world: "a" has attribute "user.a b": want a name without odd characters`,
 		},
 		{"the first of two", spec.World{"a": {}, "b": {}}, `world: "a" has type "", want one of [file dir link fifo other hidden]`},

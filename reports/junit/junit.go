@@ -53,7 +53,7 @@ func testcase(r *reports.Report, rule reports.RuleResult, box string) junit.Test
 	case reports.Stale:
 		tc.Failure = &junit.Result{Message: "the rule is kept: its waiver must go", Type: string(in.Verdict)}
 	case reports.Broken:
-		tc.Error = &junit.Result{Message: "the bench broke", Type: string(in.Verdict), Data: text}
+		tc.Error = &junit.Result{Message: "the bench broke", Type: string(in.Verdict), Data: broken(r)}
 	case reports.Skip, reports.Inconclusive, reports.Waived:
 		tc.Skipped = &junit.Result{Message: string(in.Verdict) + reasons(in.Skips)}
 	case reports.Pass:
@@ -80,6 +80,11 @@ func evidence(r *reports.Report, rule reports.RuleResult) string {
 			fmt.Fprintf(&b, "replay: %s\n", f.Replay)
 		}
 	}
+	return b.String()
+}
+
+func broken(r *reports.Report) string {
+	var b strings.Builder
 	for _, br := range r.Broken {
 		fmt.Fprintf(&b, "%s on %s: %s\n", br.Scenario, br.Sandbox, br.Error)
 	}
