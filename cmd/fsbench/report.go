@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -14,6 +15,7 @@ type reportCmd struct {
 	Format string `default:"text" help:"text, json or junit."`
 	JSON   bool   `help:"The same as --format json."`
 	All    bool   `help:"In text, a line for every rule."`
+	Schema bool   `help:"Print the JSON Schema of reports instead."`
 }
 
 func (reportCmd) Help() string {
@@ -21,6 +23,10 @@ func (reportCmd) Help() string {
 }
 
 func (c *reportCmd) Run(a *app) error {
+	if c.Schema {
+		_, err := io.WriteString(a.out, reports.ReportSchema)
+		return err
+	}
 	file := c.Report
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
 		file = filepath.Join(file, "report.json")

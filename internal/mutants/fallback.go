@@ -59,6 +59,15 @@ var fallbacks = []Mutant{
 		}},
 	},
 	{
+		Name: "asks-twice", Rule: "FB-003", Breaks: "asks every handler a second time before the next one",
+		Variant: inproc.Variant{Handlers: func(hs []sut.Handler) (twice []sut.Handler) {
+			for _, h := range hs {
+				twice = append(twice, h, h)
+			}
+			return twice
+		}},
+	},
+	{
 		Name: "trusts-yes", Rule: "FB-004", Breaks: "takes a handler's yes for success without looking",
 		Variant: inproc.Variant{Steps: func(s *tools.Steps) {
 			s.ReadBack = func(look func() (string, error)) (string, error) {
@@ -177,6 +186,15 @@ var fallbacks = []Mutant{
 		Variant: inproc.Variant{Seam: asking(func(landed bool, err error) bool { return landed || err == nil })},
 	},
 	{
+		Name: "skips-the-second", Rule: "FB-021", Breaks: "never asks the second handler",
+		Variant: inproc.Variant{Handlers: func(hs []sut.Handler) []sut.Handler {
+			if len(hs) < 2 {
+				return hs
+			}
+			return slices.Delete(slices.Clone(hs), 1, 2)
+		}},
+	},
+	{
 		Name: "moves-anyway", Rule: "FB-023", Breaks: "removes the source of a move whose destination was not written",
 		Variant: inproc.Variant{Do: on(spec.CallMove, func(env sut.Env, next func(spec.Call) spec.Outcome, c spec.Call) spec.Outcome {
 			out := next(c)
@@ -203,6 +221,10 @@ var fallbacks = []Mutant{
 		Variant: inproc.Variant{Seam: rewriting(func(_ sut.Env, r *spec.WriteRequest) { r.Exclusive = false }, nil)},
 	},
 	{
+		Name: "always-exclusive", Rule: "FB-025", Breaks: "tells handlers that a file which is to be replaced must not exist",
+		Variant: inproc.Variant{Seam: rewriting(func(_ sut.Env, r *spec.WriteRequest) { r.Exclusive = true }, nil)},
+	},
+	{
 		Name: "offers-fifos", Rule: "FB-026", Breaks: "takes a FIFO for a file that it may not write to",
 		Variant: inproc.Variant{FS: port(hooks{lstat: func(d vfs.Dir, name string) (vfs.Info, error) {
 			info, err := d.Lstat(name)
@@ -223,6 +245,10 @@ var fallbacks = []Mutant{
 	{
 		Name: "claims-landing", Rule: "FB-030", Breaks: "records every denial as landed by a handler",
 		Variant: inproc.Variant{Log: func(l host.Logger) host.Logger { return landing{l} }},
+	},
+	{
+		Name: "nobody-asked", Rule: "FB-030", Breaks: "puts a denial on record only if there is a handler to ask",
+		Variant: inproc.Variant{Each: nobodyAsked},
 	},
 	{
 		Name: "result-first", Rule: "FB-031", Breaks: "records denials after the result of their call",
@@ -331,6 +357,22 @@ func (l withoutDenials) Append(typ string, data any) error {
 		return nil
 	}
 	return l.Logger.Append(typ, data)
+}
+
+func nobodyAsked() inproc.Variant {
+	handlers := 0
+	return inproc.Variant{
+		Handlers: func(hs []sut.Handler) []sut.Handler {
+			handlers = len(hs)
+			return hs
+		},
+		Log: func(l host.Logger) host.Logger {
+			if handlers == 0 {
+				return withoutDenials{l}
+			}
+			return l
+		},
+	}
 }
 
 type landing struct{ host.Logger }

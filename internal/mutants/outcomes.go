@@ -36,6 +36,15 @@ var outcomes = []Mutant{
 		})},
 	},
 	{
+		Name: "unsure-of-denials", Rule: "OC-003", Breaks: "does not know what became of a call that was denied",
+		Variant: inproc.Variant{Do: answers(func(_ sut.Env, c spec.Call, out spec.Outcome) spec.Outcome {
+			if out.Err == spec.ErrAccess || out.Err == spec.ErrNotPermitted || out.Err == spec.ErrReadOnly {
+				return spec.Outcome{Call: c.ID, Detail: out.Detail}
+			}
+			return out
+		})},
+	},
+	{
 		Name: "no-versions", Rule: "OC-004", Breaks: "returns no versions",
 		Variant: inproc.Variant{Do: answers(func(_ sut.Env, _ spec.Call, out spec.Outcome) spec.Outcome {
 			out.Version = ""

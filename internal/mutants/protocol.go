@@ -89,6 +89,15 @@ var protocol = []Mutant{
 			return out
 		})},
 	},
+	{
+		Name: "rounded-receipts", Rule: "PT-009", Breaks: "puts another size into receipts than that of the bytes",
+		Variant: inproc.Variant{Do: answers(func(_ sut.Env, _ spec.Call, out spec.Outcome) spec.Outcome {
+			if out.Receipt != nil {
+				out.Receipt.Size++
+			}
+			return out
+		})},
+	},
 }
 
 func isOutcome(line string) bool { return strings.Contains(line, `"outcome":`) }
