@@ -22,7 +22,8 @@ type WalkError struct {
 	Err  error
 }
 
-// Error implements error. It names paths below the root only.
+// Error implements error. The path stands as it was given: an absolute one says
+// where the root is.
 func (e *WalkError) Error() string {
 	return fmt.Sprintf("walk %q: at %q: %v", e.Path, e.At, e.Err)
 }

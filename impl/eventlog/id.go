@@ -10,7 +10,7 @@ import (
 const maxID = 235 // bytes
 
 // errID never repeats the id: it comes from outside, and an error text travels.
-var errID = errors.New("session id: want 1 to 235 bytes of UTF-8, a letter, number or _ first, then also marks, - and .")
+var errID = errors.New("session id: want 1 to 235 bytes of UTF-8: a letter, number or _ first, then also marks, dots and dashes")
 
 // CheckID refuses a session id that is not safe as a file name. Ids come from
 // outside, and one like "../../etc/x" would choose where the Log goes.

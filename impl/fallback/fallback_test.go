@@ -74,7 +74,9 @@ func TestHandlersAreAskedInOrder(t *testing.T) {
 		{"a panic too", []script{no, panics, yes}, "no panics yes", true, []string{`2 dst=/ws/a error="panic: lost"`}},
 		{"an end of the goroutine too", []script{exits, yes}, "exits yes", true, []string{`1 dst=/ws/a error="it ended its goroutine"`}},
 		{
-			"a yes that comes with an error is none", []script{late, fails}, "late fails", false,
+			"a yes that comes with an error is none",
+			[]script{late, fails},
+			"late fails", false,
 			[]string{`1 dst=/ws/a error="after all"`, `2 dst=/ws/a error="no channel"`},
 		},
 	} {

@@ -28,7 +28,7 @@ var ErrCannotKeep = errors.New("owner or attributes of the file cannot be kept")
 // Step names where a publication failed.
 type Step string
 
-// The steps, in order.
+// The steps, in order. A look at what was staged counts as metadata.
 const (
 	StepStage    Step = "stage"
 	StepWrite    Step = "write"
@@ -102,6 +102,7 @@ func (p *Publisher) Put(r Request) (vfs.ID, error) {
 		name Step
 		do   func() error
 	}{
+		{StepMetadata, s.look},
 		{StepWrite, func() error { return writeAll(s.file, r.Content) }},
 		{StepMetadata, func() error { return s.dress(r.Like, p.Caps) }},
 		{StepSync, s.file.Sync},
@@ -153,7 +154,7 @@ func (p *Publisher) stage(r Request) (*staged, error) {
 	if p.Caps.Has(vfs.CapPublish) {
 		s.file, err = r.Dir.OpenFile(r.Name, vfs.Doomed, perm)
 		if err == nil {
-			return s, s.look()
+			return s, nil
 		}
 		if !noDoomed(err) {
 			return nil, err
@@ -172,7 +173,7 @@ func (p *Publisher) stage(r Request) (*staged, error) {
 	case err != nil:
 		return nil, err
 	}
-	return s, s.look()
+	return s, nil
 }
 
 // noDoomed recognises a file system that cannot make files without a name,
@@ -181,15 +182,11 @@ func noDoomed(err error) bool {
 	return errors.Is(err, vfs.ErrUnsupported) || errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EISDIR)
 }
 
-func (s *staged) look() error {
-	info, err := s.file.Stat()
-	if err != nil {
-		err = errors.Join(err, s.abandon())
-		s.closeQuietly()
-		return err
-	}
-	s.info = info
-	return nil
+// look finds out which object was staged. It is no part of the staging: that it is
+// refused says nothing about what may be created.
+func (s *staged) look() (err error) {
+	s.info, err = s.file.Stat()
+	return err
 }
 
 // writeAll writes what the kernel did not take the first time, as long as it

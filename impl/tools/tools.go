@@ -83,8 +83,8 @@ const (
 // NewFileMode is the mode of files that the tools create: the agent's user only.
 const NewFileMode fs.FileMode = 0o600
 
-// MaxContent bounds what is read into memory for one call. // bytes
-const MaxContent = 16 << 20
+// MaxContent bounds what is read into memory for one call.
+const MaxContent = 16 << 20 // bytes
 
 // Tools serves calls below Root. It is safe for concurrent use.
 type Tools struct {

@@ -125,7 +125,7 @@ func (d *Driver) Open(_ context.Context, env sut.Env) (sut.Session, error) {
 	s := &session{root: root, offsets: map[spec.SessionID]int64{}}
 	t := &tools.Tools{
 		Root: root, RootPath: env.Root, Caps: fsys.Caps(), Follow: policies[spec.PolicyLinks] == spec.LinksFollow,
-		Seam: v.seam(env, s.diag(env.Diag)), Steps: tools.Default(),
+		Seam: v.seam(env), Steps: tools.Default(),
 	}
 	cfg := host.Config{Root: root, Tools: t, Now: time.Now, NewID: randomID, WrapLog: v.Log}
 	if !d.Live {
@@ -172,10 +172,10 @@ func randomID() string {
 	return fmt.Sprintf("%x", b)
 }
 
-func (v Variant) seam(env sut.Env, diag func(string, string, map[string]string)) tools.Seam {
+func (v Variant) seam(env sut.Env) tools.Seam {
 	logger := v.Logger
 	if logger == nil {
-		logger = slog.New(&diagHandler{diag: diag})
+		logger = slog.New(&diagHandler{diag: env.Diag})
 	}
 	reg := &fallback.Registry{Logger: logger}
 	handlers := env.Handlers
@@ -209,26 +209,13 @@ type session struct {
 
 var _ sut.Session = (*session)(nil)
 
-// diag passes diagnostics on until the session is closed: a handler that was left
-// at work when its call was given up may have some to give later.
-func (s *session) diag(to func(string, string, map[string]string)) func(string, string, map[string]string) {
-	if to == nil {
-		return nil
-	}
-	return func(level, msg string, attrs map[string]string) {
-		if !s.closed.Load() {
-			to(level, msg, attrs)
-		}
-	}
-}
-
 // Do implements sut.Session.
 func (s *session) Do(ctx context.Context, c spec.Call) (spec.Outcome, error) {
 	switch {
 	case s.closed.Load():
 		return spec.Outcome{}, errClosed
 	case ctx.Err() != nil:
-		return spec.Outcome{Call: c.ID, Detail: "not started: " + ctx.Err().Error()}, nil
+		return spec.Outcome{Call: c.ID, Detail: "not started: " + ctx.Err().Error()}, nil //nolint:nilerr // not knowing is an observation
 	}
 	return s.do(ctx, c), nil
 }

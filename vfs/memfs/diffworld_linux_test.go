@@ -225,7 +225,7 @@ func refused(err error) bool {
 // process that is not root can.
 func (s *sides) realTree() map[string]string {
 	tree := map[string]string{}
-	first := map[vfs.ID]string{}
+	first := map[uint64]string{}
 	s.must(filepath.WalkDir(s.real, func(p string, e fs.DirEntry, err error) error {
 		rel := strings.TrimPrefix(p, s.real+"/")
 		if p == s.real || err != nil {
@@ -250,10 +250,11 @@ func (s *sides) realTree() map[string]string {
 		case unix.S_IFDIR:
 			st.Nlink = 1
 		}
-		if _, seen := first[vfs.ID{Dev: st.Dev, Ino: st.Ino}]; !seen {
-			first[vfs.ID{Dev: st.Dev, Ino: st.Ino}] = rel
+		if _, seen := first[st.Ino]; !seen {
+			first[st.Ino] = rel
 		}
-		tree[rel] = described(e.Type(), st.Mode&0o7777, st.Uid, st.Gid, uint64(st.Nlink), text, first[vfs.ID{Dev: st.Dev, Ino: st.Ino}])
+		names := uint64(st.Nlink) //nolint:unconvert // narrower on some architectures
+		tree[rel] = described(e.Type(), st.Mode&0o7777, st.Uid, st.Gid, names, text, first[st.Ino])
 		return err
 	}))
 	return tree

@@ -19,7 +19,7 @@ const (
 )
 
 // dir is an open directory. It names the inode and not the path: a rename moves
-// it, and a removed directory stays open and empty.
+// it, and one that was removed stays open, with nothing to be found or made in it.
 type dir struct {
 	fs       *FS
 	node     *inode
@@ -360,8 +360,11 @@ func (d *dir) ReadDir(n int) ([]string, bool, error) {
 	return names, false, nil
 }
 
-func (d *dir) Sync() error {
-	unlock, err := d.opened("fsync")
+func (d *dir) Sync() error { return d.sync("fsync") }
+
+// sync has nothing to do but to refuse.
+func (d *dir) sync(op string) error {
+	unlock, err := d.opened(op)
 	if err != nil {
 		return err
 	}

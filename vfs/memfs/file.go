@@ -83,8 +83,8 @@ func (f *file) Write(p []byte) (int, error) {
 }
 
 // maxSize bounds a file, as the limit of a process does on a real system: a hole
-// costs memory here. // bytes
-const maxSize = 1 << 30
+// costs memory here.
+const maxSize = 256 << 20 // bytes
 
 // mayReach checks what comes before a change of content up to size. As on ext4, a
 // file that became immutable is so for those too who have it open.

@@ -70,10 +70,11 @@ func (*FS) Caps() vfs.Caps {
 
 // SyncFS implements vfs.FS. Nothing here is ever lost, so there is nothing to do.
 func (*FS) SyncFS(d vfs.Dir) error {
-	if md, ok := d.(*dir); !ok || md.closed.Load() {
-		return fail("syncfs", "", fs.ErrClosed)
+	md, ok := d.(*dir)
+	if !ok {
+		return fail("syncfs", "", syscall.EXDEV)
 	}
-	return nil
+	return md.sync("syncfs")
 }
 
 // OpenRoot implements vfs.FS.

@@ -11,15 +11,15 @@ import (
 // holdTwo is hold for an operation on a name in each of two directories.
 func (d *dir) holdTwo(op, name string, to vfs.Dir, toName string) (t *dir, unlock func(), err error) {
 	t, ok := to.(*dir)
-	if err = cmp.Or(vfs.CheckName(name), vfs.CheckName(toName)); err == nil {
-		switch {
-		case !ok:
-			err = syscall.EXDEV
-		case d.closed.Load() || t.closed.Load():
-			err = fs.ErrClosed
-		case t.fs.store != d.fs.store:
-			err = syscall.EXDEV
-		}
+	err = cmp.Or(vfs.CheckName(name), vfs.CheckName(toName))
+	switch {
+	case err != nil:
+	case !ok:
+		err = syscall.EXDEV
+	case d.closed.Load() || t.closed.Load():
+		err = fs.ErrClosed
+	case t.fs.store != d.fs.store:
+		err = syscall.EXDEV
 	}
 	if err != nil {
 		return nil, nil, linkFail(op, name, toName, err)
@@ -82,6 +82,9 @@ func (d *dir) mayLink(c Cred, k *inode, m *mount, name string) error {
 }
 
 func (d *dir) Rename(name string, to vfs.Dir, toName string, flag vfs.RenameFlag) error {
+	if flag > vfs.Exchange {
+		return linkFail("renameat", name, toName, syscall.EINVAL)
+	}
 	t, unlock, err := d.holdTwo("renameat", name, to, toName)
 	if err != nil {
 		return err
@@ -151,46 +154,47 @@ func (d *dir) mayRename(t *dir, src, dst *inode, flag vfs.RenameFlag) error {
 		return nil
 	}
 	c := d.fs.cred
-	isDir := src.kind == kindDir
-	if err := c.mayDelete(d.node, src, isDir); err != nil {
+	if err := c.mayDelete(d.node, src, src.kind == kindDir); err != nil {
 		return err
 	}
-	wantDir := isDir
-	if flag == vfs.Exchange {
-		wantDir = dst.kind == kindDir
+	var err error
+	switch {
+	case dst == nil:
+		err = c.mayCreate(t.node)
+	case flag == vfs.Exchange:
+		err = c.mayDelete(t.node, dst, dst.kind == kindDir)
+	default:
+		err = c.mayDelete(t.node, dst, src.kind == kindDir)
 	}
-	if dst == nil {
-		if err := c.mayCreate(t.node); err != nil {
-			return err
-		}
-	} else if err := c.mayDelete(t.node, dst, wantDir); err != nil {
+	if err == nil && d.node != t.node {
+		err = c.mayReparent(src, dst, flag)
+	}
+	if err != nil {
 		return err
-	}
-	return d.mayReparent(t, src, dst, flag)
-}
-
-// mayReparent checks what is checked last: a directory that changes its parent
-// is itself written to, mount points stay, and only an empty directory is
-// replaced.
-func (d *dir) mayReparent(t *dir, src, dst *inode, flag vfs.RenameFlag) error {
-	c := d.fs.cred
-	if d.node != t.node {
-		if src.kind == kindDir {
-			if err := c.permission(src, mayWrite); err != nil {
-				return err
-			}
-		}
-		if flag == vfs.Exchange && dst.kind == kindDir {
-			if err := c.permission(dst, mayWrite); err != nil {
-				return err
-			}
-		}
 	}
 	switch {
 	case src.mnt != nil || dst != nil && dst.mnt != nil:
 		return syscall.EBUSY
 	case flag != vfs.Exchange && dst != nil && len(dst.kids) > 0:
 		return syscall.ENOTEMPTY
+	}
+	return nil
+}
+
+// mayReparent checks that what changes its directory may: a directory is itself
+// written to by that.
+func (c Cred) mayReparent(src, dst *inode, flag vfs.RenameFlag) error {
+	moved := []*inode{src}
+	if flag == vfs.Exchange {
+		moved = append(moved, dst)
+	}
+	for _, n := range moved {
+		if n.kind != kindDir {
+			continue
+		}
+		if err := c.permission(n, mayWrite); err != nil {
+			return err
+		}
 	}
 	return nil
 }
