@@ -81,8 +81,8 @@ type campaign struct {
 	cmd     *runCmd
 	subject subject
 	seed    uint64
-	lab     *disk.Lab // nil without the disk
-	tasks   []fsbench.Task
+	lab     *disk.Lab             // nil without the disk
+	tasks   []func() fsbench.Task // drawn where they are run
 	builder *reports.Builder
 	saved   map[spec.RuleID]string // replay commands of rules already found broken
 	mem     fsbench.Arena
@@ -138,12 +138,14 @@ func (r *campaign) plan(profile scenarios.Profile, part shard) error {
 	add := func(arena fsbench.Arena, generated int) {
 		for _, s := range corpus {
 			if part.has(s.Name) {
-				r.tasks = append(r.tasks, fsbench.Task{Arena: arena, Scenario: s})
+				r.tasks = append(r.tasks, func() fsbench.Task { return fsbench.Task{Arena: arena, Scenario: s} })
 			}
 		}
 		for i := range generated {
 			if name := profile.NameOf(r.seed, i); part.has(name) {
-				r.tasks = append(r.tasks, fsbench.Task{Arena: arena, Scenario: profile.Draw(r.seed, i, fsbench.Version)})
+				r.tasks = append(r.tasks, func() fsbench.Task {
+					return fsbench.Task{Arena: arena, Scenario: profile.Draw(r.seed, i, fsbench.Version)}
+				})
 			}
 		}
 	}
@@ -177,7 +179,7 @@ func (r *campaign) judge() error {
 	p := r.a.progress("scenarios", len(r.tasks))
 	defer p.stop()
 	var saveErr error
-	err := fsbench.JudgeAll(r.a.ctx, len(r.tasks), func(i int) fsbench.Task { return r.tasks[i] }, func(_ int, j reports.Judged) {
+	err := fsbench.JudgeAll(r.a.ctx, len(r.tasks), func(i int) fsbench.Task { return r.tasks[i]() }, func(_ int, j reports.Judged) {
 		j.Replay, saveErr = r.keep(j, saveErr)
 		r.builder.Add(j)
 		p.step()
