@@ -119,7 +119,7 @@ func Attempt(edit func(spec.Edit) error) func(spec.Edit) (done bool, err error) 
 // is the sandbox's Root.
 func Place(root, dst string) (string, error) {
 	rel, ok := strings.CutPrefix(dst, root+"/")
-	if !ok || path.Clean("/"+rel) != "/"+rel || strings.ContainsRune(rel, 0) {
+	if !ok || rel == "" || path.Clean("/"+rel) != "/"+rel || strings.ContainsRune(rel, 0) {
 		return "", fmt.Errorf("destination %q is not a clean path below the root", dst)
 	}
 	return spec.Workspace + "/" + rel, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os/exec"
 	"path"
 	"slices"
 	"sync"
@@ -70,7 +71,12 @@ func (a *armed) Child() *sandbox.Child {
 	if err != nil {
 		panic("disk: a plan that was parsed does not encode: " + err.Error())
 	}
-	return &sandbox.Child{Wrap: a.spec().Wrap, Plan: raw, Event: a.event, Edit: sandbox.Attempt(a.s.Edit)}
+	return &sandbox.Child{
+		// Asked each time: a subject that ended by itself is started again, in a tree
+		// that it may have changed.
+		Wrap: func(cmd *exec.Cmd) error { return a.spec().Wrap(cmd) },
+		Plan: raw, Event: a.event, Edit: sandbox.Attempt(a.s.Edit),
+	}
 }
 
 // left is the plan for the next process: what has struck once and for all does

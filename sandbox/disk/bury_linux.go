@@ -77,7 +77,7 @@ func (g *gravedigger) take(name string) error {
 	}
 	defer unix.Close(fd)
 	if !st.is(unix.S_IFDIR) {
-		return unix.Unlinkat(g.room, name, 0)
+		return unlinkFreed(g.room, name, fd, st)
 	}
 	for range mostRounds {
 		if err := g.empty(fd); err != nil {
@@ -108,6 +108,16 @@ func freed(dir int, name string) (fd int, st status, err error) {
 		return -1, st, err
 	}
 	return fd, st, nil
+}
+
+// unlinkFreed takes away one name of an object that was freed. Where it has others,
+// they keep the flag.
+func unlinkFreed(dir int, name string, fd int, before status) error {
+	err := unix.Unlinkat(dir, name, 0)
+	if err == nil && before.immutable && before.links > 1 {
+		err = setImmutable(fd, true)
+	}
+	return err
 }
 
 // empty goes once through the entries of a directory.
@@ -147,7 +157,7 @@ func (g *gravedigger) stubborn(dir int, name string) error {
 	}
 	defer unix.Close(fd)
 	if !st.is(unix.S_IFDIR) {
-		return unix.Unlinkat(dir, name, 0)
+		return unlinkFreed(dir, name, fd, st)
 	}
 	for {
 		g.moved++

@@ -76,7 +76,11 @@ func (h *hands) place(p string, n spec.Node, durable bool) error {
 			return err
 		}
 		defer unix.Close(fd)
-		if err = dress(fd, n); err == nil {
+		err = dress(fd, n)
+		if err == nil && n.Type == spec.TypeDir {
+			err = s.lend(fd, toWrite, false) // moving it changes its entry for the parent
+		}
+		if err == nil {
 			err = unix.Renameat2(int(h.own.Fd()), name, s.dir, s.name, unix.RENAME_NOREPLACE)
 		}
 		if errors.Is(err, unix.EINVAL) {
@@ -179,45 +183,49 @@ func touch(held int, seconds int64) error {
 
 // put overwrites a file in place, keeping what it is, or makes it the subject's.
 func (h *hands) put(p string, n spec.Node, exclusive, durable bool) error {
-	err := h.place(p, n, durable)
-	if exclusive || !errors.Is(err, fs.ErrExist) {
+	if !exclusive {
+		err := h.on("write", p, toSearch, func(s *spot) error { return s.overwrite(n, durable) })
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return h.place(p, n, durable)
+}
+
+func (s *spot) overwrite(n spec.Node, durable bool) error {
+	fd, st, err := s.mine()
+	switch {
+	case err != nil:
+		return err
+	case !st.is(unix.S_IFREG):
+		return unix.EEXIST // something else has the name
+	}
+	if err := s.lend(fd, toWrite, true); err != nil {
 		return err
 	}
-	return h.on("write", p, toSearch, func(s *spot) error {
-		fd, st, err := s.mine()
-		switch {
-		case err != nil:
-			return err
-		case !st.is(unix.S_IFREG):
-			return unix.EEXIST // something else has the name
-		}
-		if err := s.lend(fd, toWrite, true); err != nil {
-			return err
-		}
-		w, err := reopen(fd, unix.O_WRONLY)
-		if err != nil {
+	w, err := reopen(fd, unix.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	if err := fill(w, n.Content, durable); err != nil {
+		return err
+	}
+	// A write takes setuid and setgid from an ordinary user's file.
+	if st.mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+		if err := unix.Chmod(procPath(fd), st.mode&0o7777); err != nil {
 			return err
 		}
-		if err := fill(w, n.Content, durable); err != nil {
-			return err
-		}
-		// A write takes setuid and setgid from an ordinary user's file.
-		if st.mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-			if err := unix.Chmod(procPath(fd), st.mode&0o7777); err != nil {
-				return err
-			}
-		}
-		if n.Mtime != 0 {
-			return touch(fd, n.Mtime)
-		}
-		return nil
-	})
+	}
+	if n.Mtime != 0 {
+		return touch(fd, n.Mtime)
+	}
+	return nil
 }
 
 // land makes p hold content, durably, with the parents that are missing.
 func (h *hands) land(p string, content []byte, exclusive bool) error {
 	for i, c := range p {
-		if c != '/' {
+		if c != '/' || h.exists(p[:i]) == nil {
 			continue
 		}
 		err := h.place(p[:i], spec.Node{Type: spec.TypeDir, Mode: 0o755}, true)
@@ -226,6 +234,13 @@ func (h *hands) land(p string, content []byte, exclusive bool) error {
 		}
 	}
 	return h.put(p, spec.Node{Type: spec.TypeFile, Mode: 0o644, Content: content}, exclusive, true)
+}
+
+func (h *hands) exists(p string) error {
+	return h.on("look", p, toSearch, func(s *spot) error {
+		_, _, err := s.open()
+		return err
+	})
 }
 
 // unlink takes one name away.
@@ -292,10 +307,7 @@ func (h *hands) edit(e spec.Edit) error {
 	case spec.EditRename:
 		// Looked at first: what it is to replace must not go if there is nothing to
 		// replace it.
-		err := h.on("rename", e.Path, toSearch, func(s *spot) error {
-			_, _, err := s.open()
-			return err
-		})
+		err := h.exists(e.Path)
 		if err == nil {
 			err = h.removeAll(e.To)
 		}

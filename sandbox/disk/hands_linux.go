@@ -20,6 +20,7 @@ import (
 // choose what the bench does to the host.
 type hands struct {
 	lab      *os.File // the folder of sandboxes
+	name     string   // of room, in lab
 	room     *os.File // the sandbox's own folder: the tree, and beside it what is private
 	base     *os.File // the tree
 	own      *os.File // where entries are made before they are seen, and go before they are removed
@@ -35,7 +36,7 @@ func (h *hands) fresh() string {
 }
 
 func openHands(dir string, lab *Lab) (*hands, error) {
-	h := &hands{lab: lab.folder, uid: lab.UID, gid: lab.GID, other: lab.other}
+	h := &hands{lab: lab.folder, name: path.Base(dir), uid: lab.UID, gid: lab.GID, other: lab.other}
 	for _, f := range []struct {
 		file **os.File
 		path string
@@ -62,17 +63,18 @@ func openHands(dir string, lab *Lab) (*hands, error) {
 
 func (h *hands) close() error {
 	var errs []error
-	for _, f := range []*os.File{h.own, h.base, h.room} {
-		if f != nil {
-			errs = append(errs, f.Close())
+	for _, f := range []**os.File{&h.own, &h.base, &h.room} {
+		if *f != nil {
+			errs = append(errs, (*f).Close())
+			*f = nil
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// remove takes the tree away with everything made for it.
+// remove takes the tree away with everything made for it. It can be tried again.
 func (h *hands) remove() error {
-	return errors.Join(h.close(), clearAway(int(h.lab.Fd()), path.Base(h.room.Name())))
+	return errors.Join(h.close(), clearAway(int(h.lab.Fd()), h.name))
 }
 
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV

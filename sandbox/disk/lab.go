@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/fsbench/fsbench/sandbox"
 	"github.com/fsbench/fsbench/sandbox/jail"
@@ -35,22 +36,24 @@ const labPrefix = "fsbench-"
 // files. As root subjects get an id that nobody has; an ordinary user's subjects
 // keep the user's own.
 func NewLab(parent string) (*Lab, error) {
-	dir, err := os.MkdirTemp(parent, labPrefix)
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	// Links on the way are resolved now, once: the child's mounts admit none.
+	parent, err := filepath.Abs(parent)
 	if err == nil {
-		// Links on the way are resolved now, once: the child's mounts admit none.
-		if dir, err = filepath.Abs(dir); err == nil {
-			dir, err = filepath.EvalSymlinks(dir)
-		}
+		parent, err = filepath.EvalSymlinks(parent)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for sandboxes: %w", err)
 	}
-	l := &Lab{Dir: dir, UID: os.Getuid(), GID: os.Getgid(), other: -1}
+	l := &Lab{UID: os.Getuid(), GID: os.Getgid(), other: -1}
 	l.mount = sync.OnceValue(l.tryMount)
-	if l.folder, err = os.Open(dir); err == nil {
-		if l.janitor, err = startJanitor(l); err == nil {
-			err = l.probe()
-		}
+	if l.janitor, l.Dir, err = startJanitor(parent); err != nil {
+		return nil, err
+	}
+	if l.folder, err = os.Open(l.Dir); err == nil {
+		err = l.probe()
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -66,6 +69,9 @@ func (l *Lab) probe() error {
 	}
 	if err := reachable(l.Dir); err != nil {
 		return err
+	}
+	if !utf8.ValidString(l.Dir) {
+		return fmt.Errorf("%w: %q cannot be said in the protocol; name another folder with TMPDIR", sandbox.ErrCannot, l.Dir)
 	}
 	fsys, err := osfs.Probe(l.Dir)
 	if err != nil {

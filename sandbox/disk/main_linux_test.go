@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,19 +29,21 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == actorName {
 		act(os.Args[2:])
 	}
-	if false {
-
+	if len(os.Args) > 2 && os.Args[1] == lesserName {
+		lesser(os.Args[2], os.Args[3:])
+	}
+	if len(os.Args) > 2 && os.Args[1] == benchName {
+		bench(os.Args[2])
 	}
 	os.Exit(m.Run())
 }
 
 const nobody = 65534
 
-// inBoth runs body as this user, and once more as an ordinary one if this is root:
-// in a process of its own, since an identity is a process's.
-func inBoth(t *testing.T, body func(t *testing.T)) {
+// alsoAsUser runs the test once more as an ordinary user if this is root: in a
+// process of its own, since an identity is a process's.
+func alsoAsUser(t *testing.T) {
 	t.Helper()
-	t.Run("as "+whoAmI(), body)
 	if os.Geteuid() != 0 {
 		return
 	}
@@ -67,18 +69,14 @@ func inBoth(t *testing.T, body func(t *testing.T)) {
 	})
 }
 
-func whoAmI() string {
-	if os.Geteuid() == 0 {
-		return "root"
-	}
-	return "user"
-}
-
 // self is this program once more, by a name that works for other users too.
 func self(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
-	return cmd
+	return exec.CommandContext(t.Context(), "/proc/self/exe", args...)
+}
+
+func selfCommand(args ...string) *exec.Cmd {
+	return exec.CommandContext(context.Background(), "/proc/self/exe", args...)
 }
 
 // publicDir is a temporary folder that other users can reach.
@@ -149,12 +147,12 @@ const actorName = "fsbench-actor"
 func act(calls []string) {
 	var ends []string
 	for _, call := range calls {
-		ends = append(ends, one(strings.Split(call, "\t")))
+		ends = append(ends, one(splitCall(call)))
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(ends); err != nil {
-		os.Exit(1)
+		unix.Exit(1)
 	}
-	os.Exit(0)
+	unix.Exit(0)
 }
 
 func one(call []string) string {
@@ -184,8 +182,26 @@ func one(call []string) string {
 		err = many(arg(1), int(number))
 	case "deep":
 		err = deep(arg(1), int(number))
-	case "sleep":
-		time.Sleep(time.Hour)
+	case "remount":
+		err = unix.Mount("", arg(1), "", unix.MS_REMOUNT|unix.MS_BIND, "")
+	case "unmount":
+		err = unix.Unmount(arg(1), unix.MNT_DETACH)
+	case "escape":
+		return escape(arg(1))
+	case "ready":
+		fmt.Fprintln(os.Stderr, "ready")
+	case "busy":
+		err = busy(arg(1))
+	case "fifo":
+		err = unix.Mkfifo(arg(1), 0o644)
+	case "link":
+		err = unix.Symlink(arg(2), arg(1))
+	case "hole":
+		if err = openAndClose(arg(1), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL); err == nil {
+			err = unix.Truncate(arg(1), 1<<29)
+		}
+	case "swap":
+		err = swap(arg(1), arg(2))
 	default:
 		return "no such call"
 	}
@@ -212,7 +228,10 @@ func listen(p string) error {
 	if err != nil {
 		return err
 	}
-	return unix.Bind(fd, &unix.SockaddrUnix{Name: p})
+	if err := os.Chdir(filepath.Dir(p)); err != nil { // the whole path may be too long for an address
+		return err
+	}
+	return unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Base(p)})
 }
 
 func many(dir string, n int) error {
@@ -226,6 +245,39 @@ func many(dir string, n int) error {
 		}
 	}
 	return nil
+}
+
+// swap makes two names trade places until it is killed.
+func swap(a, b string) error {
+	for {
+		if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+}
+
+// busy fills a directory until it is killed.
+func busy(dir string) error {
+	for i := 0; ; i++ {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("busy", i%100)), nil, 0o644); err != nil {
+			return err
+		}
+	}
+}
+
+// escape makes a namespace of users, in which the subject is root, to get at what
+// is mounted read-only.
+func escape(dir string) string {
+	cmd := selfCommand(actorName, call("remount", dir), call("unmount", dir), call("create", dir+"/new"))
+	ids := func(id int) []syscall.SysProcIDMap { return []syscall.SysProcIDMap{{HostID: id, Size: 1}} }
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS, UidMappings: ids(os.Getuid()), GidMappings: ids(os.Getgid()),
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		return "no namespace"
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // deep nests directories far beyond what a path can name.
@@ -247,10 +299,15 @@ func deep(dir string, n int) error {
 // child starts an actor as a subject is started, and returns how its calls ended.
 func child(t *testing.T, a sandbox.Armed, calls ...string) []string {
 	t.Helper()
+	return start(t, a.Child(), calls...)
+}
+
+func start(t *testing.T, c *sandbox.Child, calls ...string) []string {
+	t.Helper()
 	cmd := self(t, append([]string{actorName}, calls...)...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	if err := a.Child().Wrap(cmd); errors.Is(err, sandbox.ErrCannot) {
+	if err := c.Wrap(cmd); errors.Is(err, sandbox.ErrCannot) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
@@ -267,6 +324,8 @@ func child(t *testing.T, a sandbox.Armed, calls ...string) []string {
 }
 
 func call(parts ...string) string { return strings.Join(parts, "\t") }
+
+func splitCall(c string) []string { return strings.Split(c, "\t") }
 
 func observe(t *testing.T, box sandbox.Sandbox) spec.World {
 	t.Helper()

@@ -8,7 +8,9 @@
 package jail
 
 import (
-	"encoding/json"
+	"bytes"
+	"encoding/base64"
+	"encoding/gob"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,8 +20,8 @@ import (
 
 // Mount is a mount point made for the child alone.
 type Mount struct {
-	Path     string `json:"path"` // absolute and free of links; bound to itself
-	ReadOnly bool   `json:"read_only,omitempty"`
+	Path     string // absolute and free of links; bound to itself
+	ReadOnly bool
 }
 
 // Spec says how a child is confined.
@@ -27,15 +29,15 @@ type Spec struct {
 	// UID and GID are what it runs as. Another identity than the caller's takes
 	// root; without it the child keeps the caller's, in a user namespace that maps
 	// that one id and gives it no capability.
-	UID int `json:"uid"`
-	GID int `json:"gid"`
+	UID int
+	GID int
 
 	// Mounts are made in the order given and made read-only after all are there,
 	// so that a writable one may stand inside a read-only one.
-	Mounts []Mount `json:"mounts,omitempty"`
+	Mounts []Mount
 
-	Umask int      `json:"umask"`
-	Env   []string `json:"env,omitempty"` // the whole environment
+	Umask int
+	Env   []string // the whole environment
 }
 
 // stageName is what the stage is called as. No user types it.
@@ -47,19 +49,32 @@ const exitStage = 126
 // order is what the stage is told.
 type order struct {
 	Spec
-	Parent int      `json:"parent"` // process that must still be alive when the stage is ready
-	Mount  bool     `json:"mount"`  // it has a mount namespace of its own
-	Init   bool     `json:"init"`   // it is the first process of a namespace, and stays to end the others
-	Path   string   `json:"path,omitempty"`
-	Argv   []string `json:"argv,omitempty"` // empty: do all but start a child
+	Parent int  // process that must still be alive when the stage is ready
+	Mount  bool // it has a mount namespace of its own
+	Init   bool // it is the first process of a namespace, and stays to end the others
+	Path   string
+	Argv   []string // empty: do all but start a child
 }
 
+// argv is how a stage is called. Arguments and paths are any bytes but NUL, so that
+// a text encoding would change some of them.
 func (o order) argv() ([]string, error) {
-	raw, err := json.Marshal(o)
-	if err != nil {
+	var raw bytes.Buffer
+	if err := gob.NewEncoder(&raw).Encode(o); err != nil {
 		return nil, fmt.Errorf("describe the jail: %w", err)
 	}
-	return []string{stageName, string(raw)}, nil
+	return []string{stageName, base64.StdEncoding.EncodeToString(raw.Bytes())}, nil
+}
+
+func parseOrder(text string) (o order, err error) {
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err == nil {
+		err = gob.NewDecoder(bytes.NewReader(raw)).Decode(&o)
+	}
+	if err != nil {
+		return o, fmt.Errorf("read order: %w", err)
+	}
+	return o, nil
 }
 
 // Possible reports why this machine, or this user, cannot start a child under s.

@@ -1,9 +1,9 @@
 package jail
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"runtime"
@@ -27,20 +27,36 @@ var limits = map[int]uint64{
 // identity; a change of identity clears the signal of the parent's death; and
 // nothing may be regained after that.
 func stage(text string) error {
-	var o order
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return fmt.Errorf("read order: %w", err)
+	o, err := parseOrder(text)
+	if err != nil {
+		return err
 	}
 	runtime.LockOSThread() // capabilities and the parent's death are a thread's affair
+	// Opened where processes have the numbers that the bench knows them by.
+	status, err := os.Open("/proc/thread-self/status")
+	if err != nil {
+		return fmt.Errorf("look for the parent: %w", err)
+	}
 	if o.Mount {
 		if err := mountAll(o.Mounts); err != nil {
 			return err
 		}
 	}
+	if o.Init {
+		// Subjects of other sandboxes are the same user, whose memory could be had
+		// from the host's folder of processes. An ordinary user's are kept apart by
+		// their namespaces of users, and may not be allowed to mount this one.
+		_ = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	}
 	if os.Geteuid() == 0 {
 		if err := become(o.UID, o.GID); err != nil {
 			return err
 		}
+	} else {
+		// In a namespace of users of its own the child would be root again, and the
+		// modes of its own files would not bind it. The limit is that of the namespace
+		// which is this process's already; some systems do not let it be set.
+		_ = os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
 	}
 	if err := dropCapabilities(); err != nil {
 		return err
@@ -52,7 +68,7 @@ func stage(text string) error {
 		return err
 	}
 	unix.Umask(o.Umask)
-	if err := dieWith(o.Parent); err != nil {
+	if err := dieWith(o.Parent, status); err != nil {
 		return err
 	}
 	// What the bench itself was started with is not its own to close on exec: a lock,
@@ -62,7 +78,7 @@ func stage(text string) error {
 	}
 	switch {
 	case len(o.Argv) == 0:
-		os.Exit(0)
+		unix.Exit(0)
 	case o.Init:
 		return first(o)
 	}
@@ -98,7 +114,7 @@ func mountAll(list []Mount) error {
 // jail: the tree is the subject's, and a subject of before may have planted one
 // to have something else of the host mounted.
 func withPath(p string, f func(string) error) error {
-	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	fd, err := unix.Openat2(unix.AT_FDCWD, p, how)
 	if err != nil {
 		return err
@@ -150,17 +166,16 @@ func limit() error {
 }
 
 // dieWith has the kernel end this process when its parent ends. If that is over
-// already nobody is left to be told. The parent is looked up in the folder of
-// processes that the bench sees: from within a namespace it has no number.
-func dieWith(parent int) error {
+// already nobody is left to be told; status, read now, says who the parent is.
+func dieWith(parent int, status *os.File) error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("die with the parent: %w", err)
 	}
-	status, err := os.ReadFile("/proc/thread-self/status")
+	text, err := io.ReadAll(status)
 	if err != nil {
 		return fmt.Errorf("look for the parent: %w", err)
 	}
-	for line := range strings.Lines(string(status)) {
+	for line := range strings.Lines(string(text)) {
 		if name, value, _ := strings.Cut(line, ":"); name == "PPid" {
 			if strings.TrimSpace(value) == strconv.Itoa(parent) {
 				return nil
@@ -202,9 +217,9 @@ func first(o order) error {
 		case errors.Is(err, unix.EINTR):
 			err = nil
 		case err == nil && pid == p.Pid && ws.Exited():
-			os.Exit(ws.ExitStatus())
+			unix.Exit(ws.ExitStatus())
 		case err == nil && pid == p.Pid && ws.Signaled():
-			os.Exit(128 + int(ws.Signal()))
+			unix.Exit(128 + int(ws.Signal()))
 		}
 	}
 	return fmt.Errorf("stay with %s: %w", o.Argv[0], err)

@@ -48,7 +48,7 @@ func (c testCase) run(open func() (sandbox.Sandbox, error)) (err error) {
 	}
 	stepErr := do(box, c.step)
 	if got := outcome(stepErr); got != c.outcome {
-		return fmt.Errorf("%s: %s (%w), want %s", c.step, got, stepErr, c.outcome)
+		return errors.Join(fmt.Errorf("%s: %s, want %s", c.step, got, c.outcome), stepErr)
 	}
 	want := Observed(w, box.Root())
 	for p, n := range c.changes {
@@ -125,12 +125,12 @@ func edit(op spec.EditOp, p string, f ...func(*spec.Edit)) Step {
 }
 
 func to(p string) func(*spec.Edit)         { return func(e *spec.Edit) { e.To = p } }
-func text(s string) func(*spec.Edit)       { return func(e *spec.Edit) { e.Content = spec.Content(s) } }
+func renewed(e *spec.Edit)                 { e.Content = spec.Content("new") }
 func mode(m spec.Mode) func(*spec.Edit)    { return func(e *spec.Edit) { e.Mode = m } }
 func mtime(seconds int64) func(*spec.Edit) { return func(e *spec.Edit) { e.Mtime = seconds } }
 
-func land(dst, content string, exclusive bool) Step {
-	r := &spec.WriteRequest{Content: spec.Content(content), Exclusive: exclusive}
+func land(dst string, exclusive bool) Step {
+	r := &spec.WriteRequest{Content: spec.Content("new"), Exclusive: exclusive}
 	r.Dst = dst
 	return Step{Land: r}
 }
@@ -154,20 +154,20 @@ var cases = []testCase{
 	{"touch a link", nil, edit(spec.EditTouch, "ws/l", mtime(1)), done, nil},
 	{"touch nothing", nil, edit(spec.EditTouch, "ws/x", mtime(1)), missed, nil},
 
-	{"write a new file", nil, edit(spec.EditWrite, "ws/x", text("new")), done, spec.World{"ws/x": file(0o644, "new")}},
-	{"write with a mode", nil, edit(spec.EditWrite, "ws/x", text("new"), mode(0o600)), done, spec.World{"ws/x": file(0o600, "new")}},
-	{"write over a file", nil, edit(spec.EditWrite, "ws/f", text("new"), mode(0o600)), done, spec.World{"ws/f": file(0o640, "new")}},
+	{"write a new file", nil, edit(spec.EditWrite, "ws/x", renewed), done, spec.World{"ws/x": file(0o644, "new")}},
+	{"write with a mode", nil, edit(spec.EditWrite, "ws/x", renewed, mode(0o600)), done, spec.World{"ws/x": file(0o600, "new")}},
+	{"write over a file", nil, edit(spec.EditWrite, "ws/f", renewed, mode(0o600)), done, spec.World{"ws/f": file(0o640, "new")}},
 	{"write less", nil, edit(spec.EditWrite, "ws/f"), done, spec.World{"ws/f": file(0o640, "")}},
-	{"write over what nobody may write", nil, edit(spec.EditWrite, "ws/mute", text("new")), done, spec.World{"ws/mute": file(0, "new")}},
-	{"write over setuid", nil, edit(spec.EditWrite, "ws/setuid", text("new")), done, spec.World{"ws/setuid": file(0o6755, "new")}},
-	{"write over one of two names", two, edit(spec.EditWrite, "ws/f2", text("new")), done, twice("new")},
-	{"write where nobody may enter", nil, edit(spec.EditWrite, "ws/closed/x", text("new")), done, spec.World{"ws/closed/x": file(0o644, "new")}},
-	{"write over a directory", nil, edit(spec.EditWrite, "ws/d", text("new")), missed, nil},
-	{"write over a link", nil, edit(spec.EditWrite, "ws/l", text("new")), missed, nil},
-	{"write over a FIFO", nil, edit(spec.EditWrite, "ws/p", text("new")), missed, nil},
-	{"write through a link", nil, edit(spec.EditWrite, "ws/ld/keep", text("new")), missed, nil},
-	{"write below a file", nil, edit(spec.EditWrite, "ws/f/x", text("new")), missed, nil},
-	{"write below nothing", nil, edit(spec.EditWrite, "ws/x/x", text("new")), missed, nil},
+	{"write over what nobody may write", nil, edit(spec.EditWrite, "ws/mute", renewed), done, spec.World{"ws/mute": file(0, "new")}},
+	{"write over setuid", nil, edit(spec.EditWrite, "ws/setuid", renewed), done, spec.World{"ws/setuid": file(0o6755, "new")}},
+	{"write over one of two names", two, edit(spec.EditWrite, "ws/f2", renewed), done, twice("new")},
+	{"write where nobody may enter", nil, edit(spec.EditWrite, "ws/closed/x", renewed), done, spec.World{"ws/closed/x": file(0o644, "new")}},
+	{"write over a directory", nil, edit(spec.EditWrite, "ws/d", renewed), missed, nil},
+	{"write over a link", nil, edit(spec.EditWrite, "ws/l", renewed), missed, nil},
+	{"write over a FIFO", nil, edit(spec.EditWrite, "ws/p", renewed), missed, nil},
+	{"write through a link", nil, edit(spec.EditWrite, "ws/ld/keep", renewed), missed, nil},
+	{"write below a file", nil, edit(spec.EditWrite, "ws/f/x", renewed), missed, nil},
+	{"write below nothing", nil, edit(spec.EditWrite, "ws/x/x", renewed), missed, nil},
 
 	{"make a directory", nil, edit(spec.EditMkdir, "ws/x"), done, spec.World{"ws/x": dir(0o755)}},
 	{"make a directory that is there", nil, edit(spec.EditMkdir, "ws/d"), missed, nil},
@@ -205,21 +205,21 @@ var cases = []testCase{
 	{"chmod to nothing", nil, edit(spec.EditChmod, "ws/e"), done, spec.World{"ws/e": dir(0)}},
 	{"chmod a link", nil, edit(spec.EditChmod, "ws/l", mode(0o600)), missed, nil},
 
-	{"land", nil, land("x/y/z", "new", false), done, spec.World{"ws/x": dir(0o755), "ws/x/y": dir(0o755), "ws/x/y/z": file(0o644, "new")}},
-	{"land on a file", nil, land("f", "new", false), done, spec.World{"ws/f": file(0o640, "new")}},
-	{"land where entries are refused", nil, land("noentry/x", "new", true), done, spec.World{"ws/noentry/x": file(0o644, "new")}},
-	{"land exclusively", nil, land("x", "new", true), done, spec.World{"ws/x": file(0o644, "new")}},
-	{"land exclusively on a file", nil, land("f", "new", true), missed, nil},
-	{"land exclusively on a link", nil, land("l", "new", true), missed, nil},
-	{"land on a link", nil, land("l", "new", false), missed, nil},
-	{"land on a directory", nil, land("d", "new", false), missed, nil},
-	{"land on a FIFO", nil, land("p", "new", false), missed, nil},
-	{"land through a link", nil, land("ld/x", "new", false), missed, nil},
-	{"land below a file", nil, land("f/x", "new", false), missed, nil},
-	{"land outside", nil, land("../out/x", "new", false), failed, nil},
-	{"land on what is outside", nil, land("..", "new", false), failed, nil},
-	{"land on the root", nil, land("", "new", false), failed, nil},
-	{"land on a name out of form", nil, land("d/../x", "new", false), failed, nil},
+	{"land", nil, land("x/y/z", false), done, spec.World{"ws/x": dir(0o755), "ws/x/y": dir(0o755), "ws/x/y/z": file(0o644, "new")}},
+	{"land on a file", nil, land("f", false), done, spec.World{"ws/f": file(0o640, "new")}},
+	{"land where entries are refused", nil, land("noentry/x", true), done, spec.World{"ws/noentry/x": file(0o644, "new")}},
+	{"land exclusively", nil, land("x", true), done, spec.World{"ws/x": file(0o644, "new")}},
+	{"land exclusively on a file", nil, land("f", true), missed, nil},
+	{"land exclusively on a link", nil, land("l", true), missed, nil},
+	{"land on a link", nil, land("l", false), missed, nil},
+	{"land on a directory", nil, land("d", false), missed, nil},
+	{"land on a FIFO", nil, land("p", false), missed, nil},
+	{"land through a link", nil, land("ld/x", false), missed, nil},
+	{"land below a file", nil, land("f/x", false), missed, nil},
+	{"land outside", nil, land("../out/x", false), failed, nil},
+	{"land on what is outside", nil, land("..", false), failed, nil},
+	{"land on the root", nil, land("", false), failed, nil},
+	{"land on a name out of form", nil, land("d/../x", false), failed, nil},
 
 	{"unlink", nil, unlink("f"), done, spec.World{"ws/f": gone}},
 	{"unlink a link", nil, unlink("l"), done, spec.World{"ws/l": gone}},
@@ -230,43 +230,63 @@ var cases = []testCase{
 	{"unlink outside", nil, unlink("../out/keep"), failed, nil},
 
 	{
-		"write over a foreign file", spec.World{"ws/f": with(file(0o600, "old"), foreign)},
-		edit(spec.EditWrite, "ws/f", text("new")), done, spec.World{"ws/f": with(file(0o600, "new"), foreign)},
+		"write over a foreign file",
+		spec.World{"ws/f": with(file(0o600, "old"), foreign)},
+		edit(spec.EditWrite, "ws/f", renewed), done,
+		spec.World{"ws/f": with(file(0o600, "new"), foreign)},
 	},
 	{
-		"write over an immutable file", spec.World{"ws/f": with(file(0o600, "old"), immutable)},
-		edit(spec.EditWrite, "ws/f", text("new")), done, spec.World{"ws/f": with(file(0o600, "new"), immutable)},
+		"write over an immutable file",
+		spec.World{"ws/f": with(file(0o600, "old"), immutable)},
+		edit(spec.EditWrite, "ws/f", renewed), done,
+		spec.World{"ws/f": with(file(0o600, "new"), immutable)},
 	},
 	{
-		"move and change what is immutable", spec.World{"ws/f": with(file(0o600, "old"), immutable)},
-		edit(spec.EditRename, "ws/f", to("ws/x")), done, spec.World{"ws/f": gone, "ws/x": with(file(0o600, "old"), immutable)},
+		"move and change what is immutable",
+		spec.World{"ws/f": with(file(0o600, "old"), immutable)},
+		edit(spec.EditRename, "ws/f", to("ws/x")), done,
+		spec.World{"ws/f": gone, "ws/x": with(file(0o600, "old"), immutable)},
 	},
 	{
-		"land in an immutable directory", spec.World{"ws/e": with(dir(0o755), immutable)},
-		land("e/x", "new", true), done, spec.World{"ws/e/x": file(0o644, "new")},
+		"land in an immutable directory",
+		spec.World{"ws/e": with(dir(0o755), immutable)},
+		land("e/x", true), done,
+		spec.World{"ws/e/x": file(0o644, "new")},
 	},
 	{
-		"remove what is immutable", spec.World{"ws/d": with(dir(0o755), immutable), "ws/d/f": with(file(0o600, "old"), immutable)},
-		edit(spec.EditRemove, "ws/d"), done, spec.World{"ws/d": gone, "ws/d/f": gone, "ws/d/e": gone},
+		"remove what is immutable",
+		spec.World{"ws/d": with(dir(0o755), immutable), "ws/d/f": with(file(0o600, "old"), immutable)},
+		edit(spec.EditRemove, "ws/d"), done,
+		spec.World{"ws/d": gone, "ws/d/f": gone, "ws/d/e": gone},
 	},
 	{
-		"unlink what is immutable", spec.World{"ws/f": with(file(0o600, "old"), immutable)},
-		unlink("f"), done, spec.World{"ws/f": gone},
+		"unlink what is immutable",
+		spec.World{"ws/f": with(file(0o600, "old"), immutable)},
+		unlink("f"), done,
+		spec.World{"ws/f": gone},
 	},
 	{
-		"touch and chmod what is immutable", spec.World{"ws/e": with(dir(0o755), immutable)},
-		edit(spec.EditChmod, "ws/e", mode(0o700)), done, spec.World{"ws/e": with(dir(0o700), immutable)},
+		"touch and chmod what is immutable",
+		spec.World{"ws/e": with(dir(0o755), immutable)},
+		edit(spec.EditChmod, "ws/e", mode(0o700)), done,
+		spec.World{"ws/e": with(dir(0o700), immutable)},
 	},
 	{
-		"land on a read-only mount", spec.World{"ws/e": with(dir(0o755), readOnly)},
-		land("e/x", "new", true), done, spec.World{"ws/e/x": file(0o644, "new")},
+		"land on a read-only mount",
+		spec.World{"ws/e": with(dir(0o755), readOnly)},
+		land("e/x", true), done,
+		spec.World{"ws/e/x": file(0o644, "new")},
 	},
 	{
-		"a mount moves with its directory", spec.World{"ws/e": with(dir(0o755), readOnly)},
-		edit(spec.EditRename, "ws/e", to("ws/x")), done, spec.World{"ws/e": gone, "ws/x": with(dir(0o755), readOnly)},
+		"a mount moves with its directory",
+		spec.World{"ws/e": with(dir(0o755), readOnly)},
+		edit(spec.EditRename, "ws/e", to("ws/x")), done,
+		spec.World{"ws/e": gone, "ws/x": with(dir(0o755), readOnly)},
 	},
 	{
-		"another directory is no mount", spec.World{"ws/e": with(dir(0o755), readOnly)},
-		edit(spec.EditRename, "ws/noentry", to("ws/e")), done, spec.World{"ws/noentry": gone, "ws/e": dir(0o555)},
+		"another directory is no mount",
+		spec.World{"ws/e": with(dir(0o755), readOnly)},
+		edit(spec.EditRename, "ws/noentry", to("ws/e")), done,
+		spec.World{"ws/noentry": gone, "ws/e": dir(0o555)},
 	},
 }

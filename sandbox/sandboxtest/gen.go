@@ -157,7 +157,7 @@ func Steps(w spec.World) *rapid.Generator[[]Step] {
 			e.Content, e.Mode = content(t), pick(t, "mode", 0, spec.Mode(0o600))
 			e.Mtime = pick(t, "mtime", 0, int64(1700000000))
 		case spec.EditMkdir, spec.EditFIFO:
-			e.Mode = pick(t, "mode", 0, spec.Mode(0o700))
+			e.Mode = pick(t, "mode", modes...)
 		case spec.EditSymlink:
 			e.To = pick(t, "text", "a", "{root}", "../c")
 		case spec.EditHardlink, spec.EditRename, spec.EditExchange:

@@ -142,7 +142,7 @@ func Agree(a, b sandbox.Sandbox, w spec.World, steps []Step) error {
 		}
 		errA, errB := do(a, s), do(b, s)
 		if outcome(errA) != outcome(errB) {
-			return fmt.Errorf("step %d, %s: %s: %v; %s: %v", i+1, s, a.Name(), errA, b.Name(), errB)
+			return fmt.Errorf("step %d, %s: in %s %s, in %s %s: %w", i+1, s, a.Name(), outcome(errA), b.Name(), outcome(errB), errors.Join(errA, errB))
 		}
 		if err := sameTree(a, b); err != nil {
 			return fmt.Errorf("step %d, %s (%s): %w", i+1, s, outcome(errA), err)
