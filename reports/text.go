@@ -182,5 +182,9 @@ func (r *Report) summary(st Style) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n[v], st.verdict(v)))
 		}
 	}
-	return fmt.Sprintf("%d rules: %s", len(r.Rules), strings.Join(parts, ", "))
+	rules := "rules"
+	if len(r.Rules) == 1 {
+		rules = "rule"
+	}
+	return fmt.Sprintf("%d %s: %s", len(r.Rules), rules, strings.Join(parts, ", "))
 }

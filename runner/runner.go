@@ -51,7 +51,7 @@ func Execute(ctx context.Context, d sut.Driver, box sandbox.Sandbox, s scenarios
 	if run.SUT, err = d.Info(ctx); err != nil {
 		return run, fmt.Errorf("identify subject: %w", err)
 	}
-	if run.Skip = s.Unmet(box.Caps(), run.SUT.Wire); run.Skip != "" {
+	if run.Skip = cmp.Or(s.Unmet(box.Caps(), run.SUT.Wire), unclaimed(s, run.SUT)); run.Skip != "" {
 		return run, nil
 	}
 	x := &execution{
@@ -68,6 +68,24 @@ func Execute(ctx context.Context, d sut.Driver, box sandbox.Sandbox, s scenarios
 		run.Unfired = x.armed.Unfired()
 	}
 	return run, err
+}
+
+// unclaimed says which call of s the subject does not claim to serve, where s was
+// written to try certain rules: they could not be tried. Drawn scenarios are run
+// all the same, since the other calls in them are worth it.
+func unclaimed(s scenarios.Scenario, info sut.Info) string {
+	if len(s.Rules) == 0 {
+		return ""
+	}
+	for _, c := range s.Calls() {
+		if !slices.Contains(info.Features, string(c.Kind)) {
+			return fmt.Sprintf("the subject does not claim %s", c.Kind)
+		}
+		if c.ExpectVersion != "" && !slices.Contains(info.Features, "expect_version") {
+			return "the subject does not claim expect_version"
+		}
+	}
+	return ""
 }
 
 // execution is one run under way.

@@ -409,6 +409,11 @@ func TestSkips(t *testing.T) {
 	}{
 		{"no such capability", "title: t\nneeds: durability\n-- steps --\n1 read a\n", &fake{}, nil, "capability durability", nil},
 		{"no wire", "title: t\nneeds: wire\n-- steps --\n1 read a\n", &fake{}, nil, "there is no wire", nil},
+		{"no such call", "title: t\nrules: AT-017\n-- steps --\n1 move a to=b\n", &fake{}, nil, "does not claim move", nil},
+		{
+			"no versions", "title: t\nrules: AT-009\n-- steps --\n1 write a content=x expect=absent\n",
+			&fake{info: sut.Info{Features: []string{"write"}}}, nil, "does not claim expect_version", nil,
+		},
 		{"cannot be built", two, &fake{}, map[string]error{"build": cannot}, "build world: " + cannot.Error(), nil},
 		{"cannot be armed", two, &fake{}, map[string]error{"arm": cannot}, "arm faults: " + cannot.Error(), nil},
 		{"cannot be jailed", two, &fake{open: opens(cannot)}, nil, "open session: " + cannot.Error(), nil},

@@ -268,12 +268,8 @@ func denial(c spec.Call, dst string, err error) spec.Denial {
 // ask returns nil once a handler has done what was refused, and otherwise what
 // refused it.
 func (s *plainSession) ask(refusal error, landed func() bool, one func(sut.Handler) (bool, error), concerns func(sut.Handler) bool) error {
-	switch plainKind(refusal) {
-	case spec.ErrAccess, spec.ErrNotPermitted, spec.ErrReadOnly:
-	default:
-		return refusal
-	}
-	if !s.asks {
+	denials := []spec.ErrKind{spec.ErrAccess, spec.ErrNotPermitted, spec.ErrReadOnly}
+	if !s.asks || !slices.Contains(denials, plainKind(refusal)) {
 		return refusal
 	}
 	for _, h := range s.env.Handlers {
