@@ -133,7 +133,7 @@ func TestFaultsFire(t *testing.T) {
 	}
 	b := reports.NewBuilder(reports.Options{Rules: spec.Rules})
 	arena := fsbench.Memory(&inproc.Driver{})
-	err = fsbench.JudgeAll(t.Context(), 1000,
+	err = fsbench.JudgeAll(t.Context(), 3000,
 		func(i int) fsbench.Task { return fsbench.Task{Arena: arena, Scenario: p.Draw(3, i, fsbench.Version)} },
 		func(_ int, j reports.Judged) { b.Add(j) })
 	if err != nil {
@@ -281,30 +281,6 @@ func BenchmarkCampaign(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "scenarios/s")
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
-}
-
-// TestEnoughFaultsFire fails if the generator plans faults that mostly miss: its
-// scenarios would pass without having tried anything.
-func TestEnoughFaultsFire(t *testing.T) {
-	p, err := scenarios.ProfileByName("smoke")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const n = 2000
-	hit := 0
-	err = fsbench.JudgeAll(t.Context(), n, func(i int) fsbench.Task {
-		return fsbench.Task{Arena: fsbench.Memory(&inproc.Driver{}), Scenario: p.Draw(3, i, fsbench.Version)}
-	}, func(_ int, j reports.Judged) {
-		if slices.ContainsFunc(j.Run.Events, func(e trace.Event) bool { return e.Fault != nil }) {
-			hit++
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if hit < n*3/10 {
-		t.Errorf("a fault fired in %d of %d scenarios, want at least 30 %%", hit, n)
-	}
 }
 
 // quoted matches a Go excerpt in a document; its first line names the file.

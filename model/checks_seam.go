@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/trace"
@@ -50,8 +51,9 @@ func deniedBy(x *Exchange, seam spec.Seam) []spec.ErrKind {
 		}
 	}
 	for _, e := range x.Edits {
-		// So does one that is gone and still held, to files without a name.
-		if e.Edit.Op == spec.EditRemove {
+		// So does one that is gone and still held, to files without a name; what is
+		// renamed over it takes it away too.
+		if e.Edit.Op == spec.EditRemove || e.Edit.Op == spec.EditRename {
 			kinds = append(kinds, spec.ErrNotPermitted)
 		}
 	}
@@ -209,6 +211,10 @@ func answersDenial(x *Exchange, seam spec.Seam) bool {
 func offerable(x *Exchange, seam spec.Seam, path string) bool {
 	s := resolve(x.Before, x.Header, path, seam == spec.SeamWrite)
 	if s.no != nil || len(s.detour) > 0 {
+		return false
+	}
+	// Nobody knows where a name leads behind one that is said not to be there.
+	if blinded(x) && slices.Contains(strings.Split(path, "/"), "..") {
 		return false
 	}
 	n, there := x.Before[s.path]

@@ -270,7 +270,11 @@ func (g *gen) injection(id string, calls []spec.Call) faults.Injection {
 	if g.oneIn(3, "nth") {
 		in.When.Nth = rapid.IntRange(1, 3).Draw(g.T, "n")
 	}
-	switch pick(g, "effect", "class", "class", "op", "op", "op", "after", "short", "swap", "crash") {
+	switch pick(g, "effect", "denial", "denial", "class", "op", "op", "op", "after", "short", "swap", "crash") {
+	case "denial": // one that a directory can be prepared for, so that the kernel itself refuses
+		in.When.Nth = 0
+		in.When.Class = pick(g, "class", faults.Create, faults.Remove, faults.Modify)
+		in.Do.Errno = pick(g, "errno", "EACCES", "EPERM", "EROFS")
 	case "class":
 		in.When.Class = pick(g, "class", faults.Create, faults.Modify, faults.Remove, faults.Read, faults.Flush)
 		in.Do.Errno = pick(g, "errno", in.When.Possible()...)

@@ -76,6 +76,9 @@ func (a Admin) at(p string) (place, error) {
 			return place{}, syscall.ENOTDIR
 		}
 	}
+	if len(name) > nameMax {
+		return place{}, syscall.ENAMETOOLONG
+	}
 	return place{d, name, d.kids[name]}, vfs.CheckName(name)
 }
 

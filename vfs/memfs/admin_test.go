@@ -54,6 +54,8 @@ func TestAdmin(t *testing.T) {
 		{"make through a link", func(a memfs.Admin) error { return a.Make("l/y", memfs.Node{}) }, syscall.ENOTDIR, nil},
 		{"make a device", func(a memfs.Admin) error { return a.Make("x", memfs.Node{Type: fs.ModeDevice}) }, syscall.EINVAL, nil},
 		{"make no name", func(a memfs.Admin) error { return a.Make("d/", memfs.Node{}) }, fs.ErrInvalid, nil},
+		{"make too long a name", func(a memfs.Admin) error { return a.Make("d/"+strings.Repeat("n", 256), memfs.Node{}) }, syscall.ENAMETOOLONG, nil},
+		{"rename to too long a name", func(a memfs.Admin) error { return a.Rename("g", strings.Repeat("n", 256)) }, syscall.ENAMETOOLONG, nil},
 		{"make dots", func(a memfs.Admin) error { return a.Make("d/..", memfs.Node{}) }, fs.ErrInvalid, nil},
 		{
 			"write over: all names see it", func(a memfs.Admin) error { return a.Write("g", []byte("new"), memfs.Node{}) }, nil,
