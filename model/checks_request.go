@@ -48,14 +48,20 @@ func destinations(x *Exchange, seam spec.Seam) []string {
 	if seam == spec.SeamDelete {
 		path, last = remove, false
 	}
+	ends := []bool{last}
+	if last && blinded(x) {
+		ends = append(ends, false) // told that a link is not there, it acts on its name
+	}
 	var out []string
 	for _, w := range worlds(x) {
-		s := resolve(w, x.Header, path, last)
-		if s.no != nil && s.no.rule == "PR-008" {
-			return nil // hidden: it cannot be told from here what may be known of it
-		}
-		if s.no == nil {
-			out = append(out, strings.TrimSuffix(x.Header.Root, "/")+strings.TrimPrefix(s.path, spec.Workspace))
+		for _, last := range ends {
+			s := resolve(w, x.Header, path, last)
+			if s.no != nil && s.no.rule == "PR-008" {
+				return nil // hidden: it cannot be told from here what may be known of it
+			}
+			if s.no == nil {
+				out = append(out, strings.TrimSuffix(x.Header.Root, "/")+strings.TrimPrefix(s.path, spec.Workspace))
+			}
 		}
 	}
 	return out

@@ -432,7 +432,7 @@ func everywhere(x *Exchange, path string, last bool, f func(t tree, s spot) bool
 func noDirectories(x *Exchange) (bool, []Finding) {
 	_, remove := aims(x.Call)
 	isDir := func(t tree, s spot) bool { return t.w[s.path].Type == spec.TypeDir }
-	if remove == "" || blinded(x) || len(handlersOf(x, spec.SeamDelete)) == 0 || !everywhere(x, remove, false, isDir) {
+	if remove == "" || blinded(x) || shutOut(x) || len(handlersOf(x, spec.SeamDelete)) == 0 || !everywhere(x, remove, false, isDir) {
 		return false, nil
 	}
 	if asked, _ := consulted(x, spec.SeamDelete); asked {
@@ -458,7 +458,7 @@ func noSpecialFiles(x *Exchange) (bool, []Finding) {
 
 func onlyIdentified(x *Exchange) (bool, []Finding) {
 	write, _ := aims(x.Call)
-	if write == "" || len(handlersOf(x, spec.SeamWrite)) == 0 {
+	if write == "" || blinded(x) || len(handlersOf(x, spec.SeamWrite)) == 0 {
 		return false, nil
 	}
 	dangling := func(t tree, s spot) bool { return s.linked && !t.has(s.path) }

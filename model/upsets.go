@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -32,6 +33,14 @@ func (f Files) raced(s State, x *Exchange) []Branch {
 	}
 	if blinded(x) {
 		out = append(out, misled(out, last, x)...)
+	}
+	if barred(x) {
+		for _, b := range out {
+			if b.Status == spec.StatusOK {
+				b.Status, b.Errs, b.Must = spec.StatusFailed, []spec.ErrKind{spec.ErrAccess}, ""
+				out = append(out, b)
+			}
+		}
 	}
 	if len(x.Edits) == 0 {
 		return out
@@ -85,13 +94,26 @@ func blinded(x *Exchange) bool {
 	})
 }
 
-// misled returns the branches of a subject that was blinded. If it was also told
-// that something failed which did not, it takes that for the truth.
+// misled returns the branches of a subject that was blinded: it may give up, or
+// believe a handler whose work it cannot check. If it was also told that something
+// failed which did not, it takes that for the truth.
 func misled(branches []Branch, last spec.World, x *Exchange) []Branch {
 	b := Branch{Status: spec.StatusFailed, Next: State{last}, Rule: "AT-002", Spare: spares(last, x), Litter: true}
 	out := []Branch{b}
 	if x.Call.Kind != spec.CallRead {
 		b.Status = spec.StatusUnknown
+		out = append(out, b)
+	}
+	if acted(x) {
+		b.Next.World = brokered(brokered(last, x, spec.SeamWrite), x, spec.SeamDelete)
+		out = append(out, b)
+		if _, accepted := consulted(x, spec.SeamWrite); !accepted {
+			b.Status = spec.StatusFailed
+			out = append(out, b)
+		}
+	}
+	if confirmed(b.Next.World, x) {
+		b.Status = spec.StatusOK
 		out = append(out, b)
 	}
 	if !slices.ContainsFunc(x.Fired, func(f trace.Fired) bool { return f.After }) {
@@ -106,6 +128,34 @@ func misled(branches []Branch, last spec.World, x *Exchange) []Branch {
 	return out
 }
 
+// confirmed reports whether a blinded subject has reason to believe the handler
+// that accepted: the name that was to go is said to be gone, or the bytes that were
+// to be placed stood there before and still do.
+func confirmed(w spec.World, x *Exchange) bool {
+	if _, accepted := consulted(x, spec.SeamDelete); accepted {
+		return true
+	}
+	_, accepted := consulted(x, spec.SeamWrite)
+	s := resolve(w, x.Header, x.Call.Path, true)
+	return accepted && x.Call.Kind == spec.CallWrite && s.no == nil && bytes.Equal(w[s.path].Content, x.Call.Content)
+}
+
+// shutOut reports whether the subject was told that it may not look.
+func shutOut(x *Exchange) bool {
+	return slices.ContainsFunc(x.Fired, func(f trace.Fired) bool {
+		return f.Op == "lstat" && !f.After && f.Effect == string(spec.ErrAccess)
+	})
+}
+
+// barred reports whether the subject was told that it may not look and, of a removal
+// that was performed, that it may not remove. Nobody can tell that from a directory
+// that it may not search.
+func barred(x *Exchange) bool {
+	return shutOut(x) && slices.ContainsFunc(x.Fired, func(f trace.Fired) bool {
+		return f.Op == "remove" && f.After && f.Effect == string(spec.ErrAccess)
+	})
+}
+
 // namingOps are the operations that give a file its name.
 var namingOps = []string{"publish", "rename", "link"}
 
@@ -118,8 +168,14 @@ func window(trees []spec.World, x *Exchange) []Branch {
 	}
 	var out []Branch
 	for i, e := range x.Edits {
+		if !slices.Contains(namingOps, e.At.Op) {
+			continue
+		}
 		s := resolve(trees[i], x.Header, x.Call.Path, true)
-		if _, there := trees[i][s.path]; s.no != nil || !there || !slices.Contains(namingOps, e.At.Op) {
+		if s.no != nil {
+			s = resolve(trees[0], x.Header, x.Call.Path, true) // it was walked before somebody was at the way there
+		}
+		if _, there := trees[i][s.path]; s.no != nil || !there {
 			continue
 		}
 		next := tree{tree{trees[len(trees)-1]}.without(s.path)}.with(s.path, x.Call.Content)

@@ -10,6 +10,7 @@ type known struct {
 	path    string // in the World
 	content spec.Content
 	steady  bool // nothing happened to the file since: it is still the same object
+	vague   bool // the content is what was found afterwards, and somebody had been at it
 }
 
 // learn takes in the version that an answer carries.
@@ -34,10 +35,28 @@ func (v versions) learn(x *Exchange) {
 		path = x.Call.To
 	}
 	s := resolve(x.After, x.Header, path, true)
-	if s.no != nil || x.After[s.path].Type != spec.TypeFile {
-		return
+	here := s.no == nil && x.After[s.path].Type == spec.TypeFile
+	raced := len(x.Edits) > 0
+	switch {
+	case raced:
+		v[x.Out.Version] = &known{path: s.path, content: told(x, s.path), vague: x.Call.Kind == spec.CallMove}
+	case here:
+		v[x.Out.Version] = &known{path: s.path, content: told(x, s.path), steady: true}
 	}
-	v[x.Out.Version] = &known{path: s.path, content: x.After[s.path].Content, steady: len(x.Edits) == 0}
+}
+
+// told returns the bytes of which the subject gave the version. In a race another
+// file may have come to the path since: of a read, what was answered counts, and of
+// a write, what was asked for.
+func told(x *Exchange, path string) spec.Content {
+	switch x.Call.Kind {
+	case spec.CallRead:
+		return x.Out.Content
+	case spec.CallWrite:
+		return x.Call.Content
+	case spec.CallDelete, spec.CallMove, spec.CallEdit, spec.CallView, spec.CallTool:
+	}
+	return x.After[path].Content
 }
 
 // touched notes that something was done to a path: what is there afterwards may
@@ -79,7 +98,7 @@ func (v versions) meaning(x *Exchange) Expectation {
 	}
 	n, there := w[s.path]
 	switch {
-	case !there || n.Type != spec.TypeFile || string(n.Content) != string(k.content):
+	case !there || n.Type != spec.TypeFile || !k.vague && string(n.Content) != string(k.content):
 		return ExpectStale
 	case k.path == s.path && k.steady:
 		return ExpectCurrent

@@ -3,6 +3,7 @@ package tools
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"syscall"
 
@@ -70,27 +71,34 @@ func (k *call) remove(place vfs.Place, path string, check func(vfs.Info) error) 
 // notRemoved deals with an unlink that failed. info is what stood there, if it was
 // seen.
 func (k *call) notRemoved(place vfs.Place, path string, info vfs.Info, seen bool, err error) error {
-	if gone(place) && (seen || kindOf(err) != spec.ErrNotFound) {
+	_, lookErr := place.Dir.Lstat(place.Name)
+	if isGone(lookErr) && (seen || kindOf(err) != spec.ErrNotFound) {
 		return &unknown{err} // refused, or missed, and yet gone: whose doing it was cannot be told
 	}
-	if !k.t.Steps.Denied(kindOf(err)) {
-		return err
+	// Nobody can say whether it is there, and a directory that may not be searched,
+	// which would have refused both and for the same reason, is not the cause.
+	unsure := lookErr != nil && (seen || kindOf(lookErr) != kindOf(err))
+	if k.t.Steps.Denied(kindOf(err)) {
+		r := k.deny(path, k.t.abs(place.Rel), err)
+		landed := k.t.Seam.OfferDelete(k.ctx, spec.DeleteRequest{Denial: r.Denial, ConfirmedFile: seen && info.Mode.IsRegular()})
+		if landed {
+			_, lookErr = place.Dir.Lstat(place.Name)
+			r.Landed = isGone(lookErr)
+		}
+		switch {
+		case r.Landed:
+			return nil
+		case landed:
+			return &unknown{errors.New("a handler reported success, but the entry is not seen to be gone")}
+		}
+		err = cmp.Or(k.givenUp(), err)
 	}
-	r := k.deny(path, k.t.abs(place.Rel), err)
-	landed := k.t.Seam.OfferDelete(k.ctx, spec.DeleteRequest{Denial: r.Denial, ConfirmedFile: seen && info.Mode.IsRegular()})
-	r.Landed = landed && gone(place)
-	switch {
-	case landed && !r.Landed:
-		return &unknown{errors.New("a handler reported success, but the entry is not seen to be gone")}
-	case !landed:
-		return cmp.Or(k.givenUp(), err)
+	if unsure {
+		return &unknown{fmt.Errorf("%w; and then the entry could not be looked at: %w", err, lookErr)}
 	}
-	return nil
+	return err
 }
 
-// gone reports whether the name is known to hold nothing. That it cannot be
-// looked at does not count.
-func gone(place vfs.Place) bool {
-	_, err := place.Dir.Lstat(place.Name)
-	return errors.Is(err, syscall.ENOENT)
-}
+// isGone reports whether a look at a name said that it holds nothing. That it could
+// not be looked at does not count.
+func isGone(look error) bool { return errors.Is(look, syscall.ENOENT) }

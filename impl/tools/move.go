@@ -23,7 +23,7 @@ func (k *call) move() spec.Outcome {
 		return k.failed(err)
 	}
 	defer src.close()
-	v, err := k.place(k.To, bytesTo{content: src.content, like: src.file, expect: spec.VersionAbsent})
+	v, err := k.place(k.To, bytesTo{content: src.content, like: src.file, expect: spec.VersionAbsent, from: place.Rel})
 	if err != nil {
 		k.undo()
 		return k.failed(taken(err))

@@ -34,6 +34,7 @@ type bytesTo struct {
 	content []byte
 	like    vfs.File // for a move: the file whose mode, owner and attributes are kept
 	expect  string   // version of the destination, spec.VersionAbsent, or empty
+	from    string   // for a move: where the source is, below the root
 }
 
 func (b bytesTo) exclusive() bool { return b.expect == spec.VersionAbsent }
@@ -46,6 +47,10 @@ func (k *call) place(path string, b bytesTo) (string, error) {
 		return k.placeUnder(path, b, err)
 	}
 	defer place.Close()
+	if place.Rel == b.from {
+		// Once the bytes are here the source is unlinked: here.
+		return "", &refused{kind: spec.ErrExists, text: "the destination is the source"}
+	}
 	tgt, err := k.probe(place)
 	if err != nil {
 		return "", err

@@ -237,12 +237,12 @@ func (s *plainSession) remove(ctx context.Context, c spec.Call) error {
 	if err == nil {
 		return nil
 	}
+	if _, now := place.Dir.Lstat(place.Name); look == nil && now != nil {
+		return errors.Join(errUnsure, err)
+	}
 	gone := func() bool {
 		_, err := place.Dir.Lstat(place.Name)
 		return errors.Is(err, fs.ErrNotExist)
-	}
-	if look == nil && gone() {
-		return errors.Join(errUnsure, err)
 	}
 	r := spec.DeleteRequest{Denial: denial(c, s.env.Root+"/"+place.Rel, err), ConfirmedFile: look == nil && info.Mode.IsRegular()}
 	return s.ask(err, gone, func(h sut.Handler) (bool, error) { return h.Delete(ctx, r) },
