@@ -245,7 +245,12 @@ func expecting(w spec.World, x *Exchange, s spot, rule spec.RuleID) (Branch, boo
 	case !there:
 		return refusing(w, rule, spec.ErrConflict, spec.ErrNotFound), true
 	}
-	if x.Expect == ExpectStale || len(x.Edits) > 0 && !alike(n, x.Before[s.path]) {
+	stale := x.Expect == ExpectStale
+	if len(x.Edits) > 0 {
+		now := x.known.meaningIn(w, x)
+		stale = now == ExpectStale || now == ExpectCurrent && !alike(n, x.Before[s.path])
+	}
+	if stale {
 		// Who may not read the file cannot tell, and must not write.
 		return refusing(w, rule, spec.ErrConflict, spec.ErrInspect, spec.ErrAccess), true
 	}

@@ -66,7 +66,7 @@ func (j *judge) event(e *trace.Event) {
 	case e.Header != nil:
 		j.meet(e.Header)
 	case e.Invoke != nil:
-		j.x = &Exchange{Header: j.header, Call: *e.Invoke, Before: j.world, Wire: j.wire, Seq: []uint64{e.Seq}}
+		j.x = &Exchange{Header: j.header, Call: *e.Invoke, Before: j.world, Wire: j.wire, Seq: []uint64{e.Seq}, known: j.known}
 		j.wire = nil
 		j.x.Expect = j.known.meaning(j.x)
 	case e.Wire != nil && j.x == nil:

@@ -105,6 +105,7 @@ type Exchange struct {
 	Seq      []uint64 // of the call, of the last observation and of the answer
 
 	trees []spec.World // Before, and what each edit then made of it
+	known versions     // what the subject had called versions when the call began
 }
 
 // claims reports whether the subject claims a role or a feature.

@@ -82,17 +82,21 @@ func (v versions) seen(w spec.World) {
 	}
 }
 
-// meaning says what the expectation of a call amounts to.
+// meaning says what the expectation of a call amounts to as it begins.
 func (v versions) meaning(x *Exchange) Expectation {
-	c, w := x.Call, x.Before
 	switch {
-	case c.ExpectVersion == "" || c.ExpectVersion == spec.VersionAbsent:
+	case x.Call.ExpectVersion == "" || x.Call.ExpectVersion == spec.VersionAbsent:
 		return NoExpectation
-	case w == nil:
+	case x.Before == nil:
 		return ExpectUnclear
 	}
-	k := v[c.ExpectVersion]
-	s := resolve(w, x.Header, c.Path, c.Kind != spec.CallDelete && c.Kind != spec.CallMove)
+	return v.meaningIn(x.Before, x)
+}
+
+// meaningIn says what it amounts to in w.
+func (v versions) meaningIn(w spec.World, x *Exchange) Expectation {
+	k := v[x.Call.ExpectVersion]
+	s := resolve(w, x.Header, x.Call.Path, x.Call.Kind != spec.CallDelete && x.Call.Kind != spec.CallMove)
 	if k == nil || s.no != nil {
 		return ExpectStale
 	}
