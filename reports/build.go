@@ -48,7 +48,7 @@ type Builder struct {
 // tally is what is known of one rule so far.
 type tally struct {
 	boxes     map[string]*boxTally
-	scenarios map[string]bool // that exercised it
+	scenarios int // runs that exercised it
 }
 
 type boxTally struct {
@@ -80,7 +80,7 @@ func NewBuilder(opt Options) *Builder {
 	}
 	for _, r := range opt.Rules {
 		b.about[r.ID] = r
-		b.rules[r.ID] = &tally{boxes: map[string]*boxTally{}, scenarios: map[string]bool{}}
+		b.rules[r.ID] = &tally{boxes: map[string]*boxTally{}}
 	}
 	return b
 }
@@ -125,7 +125,7 @@ func (b *Builder) Add(j Judged) {
 		if !b.isAbout(id) {
 			continue
 		}
-		b.rules[id].scenarios[run.Sandbox+"\x00"+run.Scenario.Name] = true
+		b.rules[id].scenarios++
 		if len(run.Unfired) > 0 {
 			b.box(id, run.Sandbox).inconclusive += n
 		} else {
@@ -247,7 +247,7 @@ func (b *Builder) Report() (*Report, error) {
 func (b *Builder) result(r spec.Rule) RuleResult {
 	t := b.rules[r.ID]
 	out := RuleResult{
-		ID: r.ID, Title: r.Title, Strength: r.Strength, Sandboxes: map[string]InSandbox{}, Scenarios: len(t.scenarios),
+		ID: r.ID, Title: r.Title, Strength: r.Strength, Sandboxes: map[string]InSandbox{}, Scenarios: t.scenarios,
 		Mutants: b.opt.Mutants[r.ID], Skips: []SkipCount{}, Waiver: waiverFor(b.opt.Waivers, b.opt.Subject.Name, r.ID),
 	}
 	if out.Mutants == nil {
