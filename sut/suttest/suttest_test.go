@@ -18,7 +18,7 @@ import (
 // roots are names only: the plain subject looks at none.
 func roots() func() (string, error) {
 	var n atomic.Int32
-	return func() (string, error) { return fmt.Sprintf("/root/%d", n.Add(1)), nil }
+	return func() (string, error) { return fmt.Sprintf("/made/%d", n.Add(1)), nil }
 }
 
 func TestPlainIsSound(t *testing.T) {
