@@ -38,6 +38,10 @@ type Spec struct {
 
 	Umask int
 	Env   []string // the whole environment
+
+	// Files is how many of the command's ExtraFiles the child gets, from descriptor
+	// 3 on.
+	Files int
 }
 
 // stageName is what the stage is called as. No user types it.
@@ -86,8 +90,9 @@ func (s Spec) Possible() error {
 // Wrap changes cmd so that it is started under s. It fails with an error matching
 // sandbox.ErrCannot where this machine or this user cannot do that.
 //
-// The child gets descriptors 0 to 2 and a session of its own: no terminal to type
-// into. Files that cmd has beyond these do not reach it.
+// The child gets descriptors 0 to 2, as many more as Files says, and a session of
+// its own: no terminal to type into. Files that cmd has beyond these do not reach
+// it.
 func (s Spec) Wrap(cmd *exec.Cmd) error {
 	if cmd.Err != nil {
 		return cmd.Err // the program was not found: the stage would not find it either

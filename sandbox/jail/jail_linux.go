@@ -73,6 +73,7 @@ func (s Spec) trust() (namespaces, error) {
 
 func (s Spec) try(ns namespaces) error {
 	o := order{Spec: s, Parent: os.Getpid()}
+	o.Files = 0 // nobody has opened them yet
 	if len(s.Mounts) > 0 {
 		o.Mounts = []Mount{{Path: s.Mounts[0].Path, ReadOnly: true}}
 	}

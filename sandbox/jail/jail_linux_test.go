@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,6 +176,43 @@ func TestDescriptorsAndArguments(t *testing.T) {
 	}
 	if len(got.Env) != 2 {
 		t.Errorf("environment %q", got.Env)
+	}
+}
+
+// TestFiles expects that a child gets the files that it was promised and no others,
+// and is not started without them.
+func TestFiles(t *testing.T) {
+	alsoAsUser(t)
+	s := jailOf()
+	s.Files = 2
+	var ends [3]*os.File // the child's
+	var ours [3]*os.File
+	for i := range ends {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		defer w.Close()
+		ends[i], ours[i] = w, r
+	}
+	cmd := command("say", "3", "4", "5")
+	cmd.ExtraFiles = ends[:]
+	wrap(t, s, cmd)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for i, want := range []string{"3", "4", ""} {
+		ends[i].Close()
+		got, err := io.ReadAll(ours[i])
+		if err != nil || string(got) != want {
+			t.Errorf("through descriptor %d came %q (%v), want %q", 3+i, got, err, want)
+		}
+	}
+	short := command("say", "3")
+	wrap(t, s, short)
+	if out, err := short.CombinedOutput(); err == nil || !strings.Contains(string(out), "descriptor 3 was promised") {
+		t.Errorf("without its files: %v\n%s", err, out)
 	}
 }
 

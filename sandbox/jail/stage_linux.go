@@ -32,6 +32,9 @@ func stage(text string) error {
 		return err
 	}
 	runtime.LockOSThread() // capabilities and the parent's death are a thread's affair
+	if err := inherited(o.Files); err != nil {
+		return err
+	}
 	// Opened where processes have the numbers that the bench knows them by.
 	status, err := os.Open("/proc/thread-self/status")
 	if err != nil {
@@ -73,7 +76,7 @@ func stage(text string) error {
 	}
 	// What the bench itself was started with is not its own to close on exec: a lock,
 	// a terminal, a pipe of the shell.
-	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+	if err := unix.CloseRange(uint(beyond+o.Files), ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("keep descriptors from the child: %w", err)
 	}
 	switch {
@@ -83,6 +86,21 @@ func stage(text string) error {
 		return first(o)
 	}
 	return fmt.Errorf("start %s: %w", o.Argv[0], unix.Exec(o.Path, o.Argv, o.Env))
+}
+
+// beyond is the first descriptor after the standard ones.
+const beyond = 3
+
+// inherited reports a file that the caller promised and did not pass. In its place
+// could be one that this process opened for itself; all of those close on exec, and
+// what was passed does not.
+func inherited(files int) error {
+	for fd := beyond; fd < beyond+files; fd++ {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
+			return fmt.Errorf("descriptor %d was promised to the child and is not open", fd)
+		}
+	}
+	return nil
 }
 
 // mountAll makes the mounts private first, so that nothing made here shows
@@ -196,15 +214,17 @@ func first(o order) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("keep the child out: %w", err)
 	}
-	p, err := os.StartProcess(o.Path, o.Argv, &os.ProcAttr{
-		Env: append([]string{}, o.Env...), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-	})
+	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
+	for fd := beyond; fd < beyond+o.Files; fd++ {
+		files = append(files, os.NewFile(uintptr(fd), strconv.Itoa(fd)))
+	}
+	p, err := os.StartProcess(o.Path, o.Argv, &os.ProcAttr{Env: append([]string{}, o.Env...), Files: files})
 	if err != nil {
 		return fmt.Errorf("start %s: %w", o.Argv[0], err)
 	}
 	// These are the child's alone: its end must be seen at the other side of them.
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	for fd := range 3 {
+	for fd := range files {
 		if err == nil {
 			err = unix.Dup3(null, fd, 0)
 		}
