@@ -49,7 +49,8 @@ type Armed struct {
 	active  bool
 	crashed bool
 	inj     []armedInjection
-	err     error // of the bench's own hands
+	steps   *steps // nil where nobody asks for them
+	err     error  // of the bench's own hands
 }
 
 type armedInjection struct {
@@ -73,6 +74,9 @@ func Arm(base vfs.FS, plan Plan, opt Options) (*Armed, error) {
 		return nil, fmt.Errorf("arm: %w", err)
 	}
 	a := &Armed{base: base, opt: opt}
+	if plan.Stepped() {
+		a.steps = &steps{}
+	}
 	for _, in := range plan.Injections {
 		ai := armedInjection{Injection: in, ops: map[opClass]bool{}, watch: slices.Contains(opt.Watch, in.ID)}
 		for _, r := range in.When.rows() {
@@ -125,6 +129,16 @@ func (a *Armed) Unfired() []string {
 	return ids
 }
 
+// Steps returns the operations so far, if the plan asks for them.
+func (a *Armed) Steps() []Step {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.steps == nil {
+		return nil
+	}
+	return slices.Clone(a.steps.list)
+}
+
 // Err returns the first failure of the bench's own hands, if any.
 func (a *Armed) Err() error {
 	a.mu.Lock()
@@ -171,21 +185,25 @@ type place struct {
 	class Class
 	dir   string
 	name  string
+	key   string // of the step, where steps are counted
 
 	fail func(error) error // wraps an injected errno as the backend would
 }
 
 // do stands around one operation: what is planned before it, the operation
 // itself, what is planned after it.
-func (a *Armed) do(at place, op func() error) error {
+func (a *Armed) do(at place, op func() error) error { return a.doAt(&at, op) }
+
+// doAt is do for an operation that has to know at which step it is.
+func (a *Armed) doAt(at *place, op func() error) error {
 	if err := a.before(at); err != nil {
 		return err
 	}
 	err := op()
-	return a.after(at, err)
+	return a.after(*at, err)
 }
 
-func (a *Armed) before(at place) error {
+func (a *Armed) before(here *place) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.crashed {
@@ -194,6 +212,10 @@ func (a *Armed) before(at place) error {
 	if !a.active {
 		return nil
 	}
+	if a.steps != nil && !hosts(*here) {
+		here.key = a.steps.note(*here)
+	}
+	at := *here
 	for i := range a.inj {
 		in := &a.inj[i]
 		if in.watch || in.When.After || in.Do.Short != nil || !in.strikes(at) {
@@ -255,6 +277,9 @@ func (in *armedInjection) strikes(at place) bool {
 	if !in.ops[opClass{at.op, at.class}] || w.Under != "" && w.Under != at.dir || hosts(at) && !strings.Contains(w.Under, spec.StateDir) {
 		return false
 	}
+	if w.Step != "" && w.Step != at.key {
+		return false
+	}
 	if w.Name != "" {
 		if ok, err := path.Match(w.Name, at.name); err != nil || !ok {
 			return false
@@ -309,6 +334,7 @@ func (a *Armed) fire(in *armedInjection, at place) error {
 func (a *Armed) swap(in *armedInjection, at place) {
 	fired := false
 	for _, e := range in.Do.Swap {
+		e = AtStep(e, path.Join(at.dir, at.name))
 		done, err := a.opt.Hands(e)
 		switch {
 		case err != nil:

@@ -10,6 +10,7 @@ package faults
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,14 @@ import (
 // Plan lists the injections of one scenario. The zero Plan injects nothing.
 type Plan struct {
 	Injections []Injection `json:"injections,omitempty"`
+
+	// Trace asks for the steps of the run. It is no part of the text form.
+	Trace bool `json:"trace,omitempty"`
+}
+
+// Stepped reports whether a run under p has to number its steps.
+func (p Plan) Stepped() bool {
+	return p.Trace || slices.ContainsFunc(p.Injections, func(in Injection) bool { return in.When.Step != "" })
 }
 
 // Injection pairs a place with an effect.
@@ -34,7 +43,7 @@ type Injection struct {
 // Under and Class are portable: they speak of the tree, so they mean the same
 // for a subject that writes in place and for one that writes a temporary and
 // renames, and a sandbox can bring them about without the subject's help. Op,
-// Name and Nth look at how one implementation works.
+// Name, Nth and Step look at how one implementation works.
 //
 // The host's own state folder is struck only by an Under that names it: a plan
 // is about the agent's files, and a host without its Log runs no call at all.
@@ -45,10 +54,11 @@ type When struct {
 	Op    vfs.OpKind `json:"op,omitempty"`
 	Name  string     `json:"name,omitempty"` // path.Match pattern for the entry
 	Nth   int        `json:"nth,omitempty"`  // 1-based; 0 is every match
+	Step  string     `json:"step,omitempty"` // key of the one Step to strike, of a run that went the same way so far
 }
 
 // Portable reports whether w means the same for every subject.
-func (w When) Portable() bool { return w.Op == "" && w.Name == "" && w.Nth == 0 && !w.After }
+func (w When) Portable() bool { return w.Op == "" && w.Name == "" && w.Nth == 0 && w.Step == "" && !w.After }
 
 // Effect is one thing that goes wrong. Exactly one field is set.
 type Effect struct {
@@ -87,6 +97,7 @@ func (in Injection) fields() []spec.Field {
 	if in.When.Nth != 0 {
 		add("nth", strconv.Itoa(in.When.Nth))
 	}
+	add("step", in.When.Step)
 	add("errno", in.Do.Errno)
 	if in.Do.Short != nil {
 		add("short", strconv.Itoa(*in.Do.Short))
@@ -159,6 +170,8 @@ func parseInjection(fields []spec.Field) (Injection, error) {
 			in.When.Name = f.Value
 		case "nth":
 			in.When.Nth, err = number(f)
+		case "step":
+			in.When.Step = f.Value
 		case "errno":
 			in.Do.Errno = f.Value
 		case "short":
@@ -166,7 +179,7 @@ func parseInjection(fields []spec.Field) (Injection, error) {
 			n, err = number(f)
 			in.Do.Short = &n
 		default:
-			err = fmt.Errorf("%q is unknown: want class=, op=, under=, name=, nth=, errno= or short=", f)
+			err = fmt.Errorf("%q is unknown: want class=, op=, under=, name=, nth=, step=, errno= or short=", f)
 		}
 		if err != nil {
 			return Injection{}, err

@@ -22,6 +22,7 @@ func drawInjection(rt *rapid.T, id string) faults.Injection {
 		Op:    rapid.SampledFrom(append([]vfs.OpKind{""}, vfs.Ops...)).Draw(rt, "op"),
 		Name:  rapid.SampledFrom([]string{"", "a", "*.tmp", "[ab]?", "x=y"}).Draw(rt, "name"),
 		Nth:   rapid.IntRange(0, 3).Draw(rt, "nth"),
+		Step:  rapid.SampledFrom([]string{"", "lstat read ws/a b 1"}).Draw(rt, "step"),
 	}}
 	switch rapid.IntRange(0, 3).Draw(rt, "effect") {
 	case 0:

@@ -218,7 +218,7 @@ func (f *armedFile) Read(p []byte) (n int, err error) {
 
 func (f *armedFile) Write(p []byte) (n int, err error) {
 	at := f.at(vfs.OpWrite, Modify)
-	err = f.a.do(at, func() (err error) {
+	err = f.a.doAt(&at, func() (err error) {
 		took, short := f.a.short(at, len(p))
 		if !short {
 			n, err = f.in.Write(p)

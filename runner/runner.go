@@ -38,8 +38,9 @@ type Run struct {
 	SUT      sut.Info
 	Sandbox  string
 	Events   []trace.Event
-	Unfired  []string // injections that had no effect
-	Skip     string   // why the scenario could not be brought about; empty if it was run
+	Unfired  []string      // injections that had no effect
+	Steps    []faults.Step // of the subject, if the plan asks for them
+	Skip     string        // why the scenario could not be brought about; empty if it was run
 }
 
 // Execute performs s against d in box and closes box. An error means that the
@@ -65,7 +66,7 @@ func Execute(ctx context.Context, d sut.Driver, box sandbox.Sandbox, s scenarios
 	err = errors.Join(err, x.end())
 	run.Events = x.rec.Events()
 	if x.armed != nil {
-		run.Unfired = x.armed.Unfired()
+		run.Unfired, run.Steps = x.armed.Unfired(), x.armed.Steps()
 	}
 	return run, err
 }
@@ -184,7 +185,7 @@ func (x *execution) world() spec.World {
 
 // plan returns the faults with this run's root in them.
 func (x *execution) plan() faults.Plan {
-	p := faults.Plan{Injections: slices.Clone(x.scenario.Faults.Injections)}
+	p := faults.Plan{Injections: slices.Clone(x.scenario.Faults.Injections), Trace: x.scenario.Faults.Trace}
 	for i, in := range p.Injections {
 		p.Injections[i].Do.Swap = slices.Clone(in.Do.Swap)
 		for j, e := range in.Do.Swap {

@@ -79,6 +79,10 @@ type Armed interface {
 	// Unfired lists injections that had no effect so far.
 	Unfired() []string
 
+	// Steps lists what the subject has done in the tree, if the plan asks for it and
+	// somebody looks on.
+	Steps() []faults.Step
+
 	// Stop ends the plan, and returns what went wrong with the bench's own hands
 	// while it was in force.
 	Stop() error

@@ -167,6 +167,9 @@ func (a *armed) Unfired() []string {
 	return ids
 }
 
+// Steps implements sandbox.Armed.
+func (*armed) Steps() []faults.Step { return nil }
+
 // Stop implements sandbox.Armed. The tree is given back its modes and flags.
 func (a *armed) Stop() error {
 	a.s.mu.Lock()

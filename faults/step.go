@@ -1,0 +1,57 @@
+package faults
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/vfs"
+)
+
+// Step is one operation that a subject made in the sandbox while a plan was in
+// force. Its key names it in the next run of the same scenario too, as long as
+// nothing before it went another way.
+type Step struct {
+	Key   string     `json:"key"`
+	Op    vfs.OpKind `json:"op"`
+	Class Class      `json:"class"`
+	Path  string     `json:"path"`           // in the sandbox, as it was called in this run
+	Call  string     `json:"call,omitempty"` // the system call, where one was seen
+}
+
+// The placeholders that edits of a swap may have in their paths: the entry that the
+// struck operation is about, which may have a name that nobody can foresee, and the
+// directory that holds it.
+const (
+	StepHere   = "{step}"
+	StepParent = "{parent}"
+)
+
+// AtStep returns e with the placeholders of its paths filled in for an operation on
+// the entry at.
+func AtStep(e spec.Edit, at string) spec.Edit {
+	fill := strings.NewReplacer(StepHere, at, StepParent, path.Dir(at)).Replace
+	e.Path, e.To = fill(e.Path), fill(e.To)
+	return e
+}
+
+// steps numbers the operations of a run and keeps them.
+type steps struct {
+	seen map[string]int // uses of a key so far
+	list []Step
+}
+
+// note takes in an operation and returns its key: what it is, on what, and the
+// how-manieth of these it is.
+func (s *steps) note(at place) string {
+	if s.seen == nil {
+		s.seen = map[string]int{}
+	}
+	p := path.Join(at.dir, at.name)
+	what := fmt.Sprintf("%s %s %s", at.op, at.class, p)
+	s.seen[what]++
+	key := fmt.Sprintf("%s %d", what, s.seen[what])
+	s.list = append(s.list, Step{Key: key, Op: at.op, Class: at.class, Path: p})
+	return key
+}
