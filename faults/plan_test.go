@@ -102,7 +102,7 @@ func TestMalformedPlans(t *testing.T) {
 		"remove rmdir sync-dir sync-fs read write seek stat truncate chmod chown sync datasync sync-range xattr set-xattr xattrs close]"
 	for _, tt := range []struct{ text, want string }{
 		{"f errno=EIO\nop=write errno=EIO", "p:8: injection: want its id first, as in: deny class=create under=ws errno=EACCES"},
-		{"f where=ws errno=EIO", `p:7: "where=ws" is unknown: want class=, op=, under=, name=, nth=, errno= or short=`},
+		{"f where=ws errno=EIO", `p:7: "where=ws" is unknown: want class=, op=, under=, name=, nth=, step=, errno= or short=`},
 		{"f before errno=EIO", `p:7: word "before" is unknown: want after, swap or crash`},
 		{"f op=write nth=x errno=EIO", "p:7: nth=x: want a number from 0"},
 		{"f op=write nth=-1 errno=EIO", "p:7: nth=-1: want a number from 0"},

@@ -57,7 +57,7 @@ func TestStepsAreOnlyCountedIfAskedFor(t *testing.T) {
 }
 
 func TestSwapAtTheStep(t *testing.T) {
-	r := newRig(t, "f step=\"lstat read ws/d/x 1\" swap\n\tremove {step}\n\trename {parent} to={parent}.away", nil)
+	r := newRig(t, "f step=\"lstat read ws/d/x 1\" swap\n\tremove \"{step}\"\n\trename \"{parent}\" to=\"{parent}.away\"", nil)
 	_, _ = r.d.Lstat("x")
 	want := []string{"f: lstat read ws/d/x swap by synthetic", "edit rename ws/d to=ws/d.away"}
 	if diff := cmp.Diff(want, r.told()); diff != "" {
