@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/vfs"
@@ -24,6 +25,10 @@ type Plan struct {
 
 	// Trace asks for the steps of the run. It is no part of the text form.
 	Trace bool `json:"trace,omitempty"`
+
+	// Names are those that the scenario speaks of. In the keys of a foreign process's
+	// steps all others are numbered, as they come: they may be random.
+	Names []string `json:"names,omitempty"`
 }
 
 // Stepped reports whether a run under p has to number its steps.
@@ -209,6 +214,16 @@ func number(f spec.Field) (int, error) {
 	}
 	return n, nil
 }
+
+// Concerns reports whether in can strike at an operation of that kind.
+func (in Injection) Concerns(op vfs.OpKind, class Class) bool {
+	return slices.ContainsFunc(in.When.rows(), func(r pair) bool {
+		return r.op == op && r.class == class && (in.Do.Errno == "" || slices.Contains(r.errnos, in.Do.Errno))
+	})
+}
+
+// Errno returns the number of an errno that a plan may ask for; 0 for another.
+func Errno(name string) syscall.Errno { return errnoByName[name] }
 
 // Check reports the first thing that keeps p from being armed: an effect that
 // is not one, an errno that no kernel gives at the selected operations, an edit

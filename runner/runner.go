@@ -39,7 +39,7 @@ type Run struct {
 	Sandbox  string
 	Events   []trace.Event
 	Unfired  []string      // injections that had no effect
-	Steps    []faults.Step // of the subject, if the plan asks for them
+	Steps    []faults.Step // of the subject while it served calls, if the plan asks for them
 	Skip     string        // why the scenario could not be brought about; empty if it was run
 }
 
@@ -66,7 +66,7 @@ func Execute(ctx context.Context, d sut.Driver, box sandbox.Sandbox, s scenarios
 	err = errors.Join(err, x.end())
 	run.Events = x.rec.Events()
 	if x.armed != nil {
-		run.Unfired, run.Steps = x.armed.Unfired(), x.armed.Steps()
+		run.Unfired, run.Steps = x.armed.Unfired(), x.steps
 	}
 	return run, err
 }
@@ -101,6 +101,7 @@ type execution struct {
 	session  sut.Session
 	late     bool // a call ran into its deadline
 	skip     bool // run ended because the scenario cannot be brought about
+	steps    []faults.Step
 	versions map[spec.CallID]string
 	logged   map[spec.SessionID][]spec.LogEntry // already in the trace
 	again    map[spec.SessionID][]spec.LogEntry // of those, what a new process has yet to show again
@@ -186,6 +187,9 @@ func (x *execution) world() spec.World {
 // plan returns the faults with this run's root in them.
 func (x *execution) plan() faults.Plan {
 	p := faults.Plan{Injections: slices.Clone(x.scenario.Faults.Injections), Trace: x.scenario.Faults.Trace}
+	if p.Stepped() {
+		p.Names = x.scenario.Names()
+	}
 	for i, in := range p.Injections {
 		p.Injections[i].Do.Swap = slices.Clone(in.Do.Swap)
 		for j, e := range in.Do.Swap {
@@ -271,7 +275,10 @@ func (x *execution) concrete(c spec.Call) spec.Call {
 // and the answer.
 func (x *execution) call(ctx context.Context, c spec.Call) error {
 	x.rec.Emit(trace.Event{Actor: trace.ActorBench, Invoke: &c})
+	before := len(x.armed.Steps())
 	out, err := x.do(ctx, c)
+	steps := x.armed.Steps()
+	x.steps = append(x.steps, steps[min(before, len(steps)):]...)
 	if err != nil {
 		return err
 	}

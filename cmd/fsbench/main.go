@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/fsbench/fsbench/faults/supervisor"
 	"github.com/fsbench/fsbench/sandbox/disk"
 	"github.com/fsbench/fsbench/sandbox/jail"
 )
@@ -13,6 +14,7 @@ import (
 func main() {
 	// A process of this program that was started as a helper never gets further.
 	jail.Main()
+	supervisor.Main()
 	disk.Main()
 	if os.Getenv("GOGC") == "" {
 		// The heap is a few megabytes that live for one scenario: at the default every

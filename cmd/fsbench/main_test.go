@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/fsbench/fsbench/faults/supervisor"
 	"github.com/fsbench/fsbench/internal/golden"
 	"github.com/fsbench/fsbench/sandbox/disk"
 	"github.com/fsbench/fsbench/sandbox/jail"
@@ -20,6 +21,7 @@ import (
 // the stories, and as the helpers that the program starts of itself.
 func TestMain(m *testing.M) {
 	jail.Main()
+	supervisor.Main()
 	disk.Main()
 	if filepath.Base(os.Args[0]) == "exe" { // started through /proc/self/exe: a worker
 		main()

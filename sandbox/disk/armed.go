@@ -59,6 +59,13 @@ func (s *Sandbox) Arm(plan faults.Plan, sink trace.Sink) (sandbox.Armed, error) 
 			a.watch = append(a.watch, in.ID)
 		}
 	}
+	if s.foreign {
+		w, err := a.supervised(sink)
+		if err != nil {
+			return nil, errors.Join(err, a.undo())
+		}
+		return w, nil
+	}
 	return a, nil
 }
 

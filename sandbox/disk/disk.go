@@ -27,6 +27,8 @@ type Sandbox struct {
 	base string // absolute path of the tree
 	hand *hands
 
+	foreign bool // subjects meet plans from outside
+
 	mu     sync.Mutex // held while the hands are at work, and for what follows
 	mounts []mount
 	preps  []*preparation

@@ -1,0 +1,248 @@
+//go:build linux && (amd64 || arm64)
+
+package supervisor
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/trace"
+)
+
+// Supervisor is a plan in force around the processes that Wrap has prepared, one
+// after the other.
+type Supervisor struct {
+	opt Options
+
+	mu      sync.Mutex
+	fired   map[string]bool
+	steps   []faults.Step
+	blind   []string
+	crashed bool
+	err     error // of the bench's own hands
+	lines   []*line
+}
+
+// line is the connection to one owner.
+type line struct {
+	ours, theirs *os.File
+	done         chan struct{}
+}
+
+// New checks the plan.
+func New(opt Options) (*Supervisor, error) {
+	if err := opt.Plan.Check(); err != nil {
+		return nil, fmt.Errorf("arm: %w", err)
+	}
+	return &Supervisor{opt: opt, fired: map[string]bool{}}, nil
+}
+
+// Files is the number of descriptors beyond the standard ones that a wrapped
+// command needs. A jail around it has to let them pass.
+const Files = 1
+
+// Wrap puts an owner in front of cmd. What else is to confine the subject confines
+// the owner, and is wrapped around it afterwards.
+func (s *Supervisor) Wrap(cmd *exec.Cmd) error {
+	if cmd.Err != nil {
+		return cmd.Err
+	}
+	o := order{Path: cmd.Path, Argv: cmd.Args, Base: s.opt.Base, Plan: s.left(), Watch: s.opt.Watch}
+	if len(o.Argv) == 0 {
+		o.Argv = []string{cmd.Path}
+	}
+	argv, err := o.argv(ownerName)
+	if err != nil {
+		return err
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("connect to the owner: %w", err)
+	}
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		return fmt.Errorf("connect to the owner: %w", err)
+	}
+	l := &line{os.NewFile(uintptr(pair[0]), "owner"), os.NewFile(uintptr(pair[1]), "bench"), make(chan struct{})}
+	cmd.Path, cmd.Args, cmd.ExtraFiles = "/proc/self/exe", argv, []*os.File{l.theirs}
+	s.mu.Lock()
+	s.lines = append(s.lines, l)
+	s.mu.Unlock()
+	go s.listen(l)
+	return nil
+}
+
+// left is the plan for the next process: what has struck once and for all does not
+// strike again, since a new process counts from one.
+func (s *Supervisor) left() faults.Plan {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := faults.Plan{Trace: s.opt.Plan.Trace, Names: s.opt.Plan.Names}
+	for _, in := range s.opt.Plan.Injections {
+		once := in.When.Nth > 0 || in.When.Step != "" || in.Do.Crash
+		if !once || !s.fired[in.ID] {
+			p.Injections = append(p.Injections, in)
+		}
+	}
+	return p
+}
+
+// listen takes in what an owner reports until it ends.
+func (s *Supervisor) listen(l *line) {
+	defer close(l.done)
+	defer func() { _ = l.ours.Close() }()
+	in, out := json.NewDecoder(l.ours), json.NewEncoder(l.ours)
+	for {
+		var r report
+		if err := in.Decode(&r); err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
+				s.fail(fmt.Errorf("listen to the owner: %w", err))
+			}
+			return
+		}
+		if r.Hello {
+			_ = l.theirs.Close() // the owner has its own; the end of that one is to be seen
+		}
+		done := s.take(r)
+		if r.Step == nil {
+			if err := out.Encode(answer{done}); err != nil {
+				return // it is dead; its end is told elsewhere
+			}
+		}
+	}
+}
+
+func (s *Supervisor) take(r report) (done bool) {
+	switch {
+	case r.Swap != nil:
+		return s.swap(*r.Swap)
+	case r.Event != nil:
+		s.mu.Lock()
+		if f := r.Event.Fault; f != nil {
+			s.fired[f.Injection] = true
+		}
+		s.crashed = s.crashed || r.Event.Crash != nil
+		s.mu.Unlock()
+		s.opt.Sink.Emit(*r.Event)
+	case r.Step != nil || r.Blind != "":
+		s.mu.Lock()
+		if r.Step != nil {
+			s.steps = append(s.steps, *r.Step)
+		} else if !slices.Contains(s.blind, r.Blind) {
+			s.blind = append(s.blind, r.Blind)
+		}
+		s.mu.Unlock()
+	}
+	return true
+}
+
+// swap carries out the edits of an injection, and puts those that happened on
+// record. One without any did not fire.
+func (s *Supervisor) swap(at trace.Fired) bool {
+	fired := false
+	for _, in := range s.opt.Plan.Injections {
+		if in.ID != at.Injection {
+			continue
+		}
+		for _, e := range in.Do.Swap {
+			e = faults.AtStep(e, at.Path)
+			done, err := s.opt.Hands(e)
+			if err != nil {
+				s.fail(fmt.Errorf("swap %s: %w", in.ID, err))
+				return fired
+			}
+			if !done {
+				continue
+			}
+			if !fired {
+				fired = true
+				s.mu.Lock()
+				s.fired[in.ID] = true
+				s.mu.Unlock()
+				s.opt.Sink.Emit(trace.Event{Actor: trace.ActorFault, Fault: &at})
+			}
+			s.opt.Sink.Emit(trace.Event{Actor: trace.ActorFault, Edit: &e})
+		}
+	}
+	return fired
+}
+
+func (s *Supervisor) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = cmp.Or(s.err, err)
+}
+
+// Steps lists what the subjects have done in the tree. It waits for the owners of
+// processes that were ended.
+func (s *Supervisor) Steps() []faults.Step {
+	s.settle()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.steps)
+}
+
+// Unfired lists injections that had no effect so far, and what could not be seen:
+// a run with either shows nothing.
+func (s *Supervisor) Unfired() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := slices.Clone(s.blind)
+	for _, in := range s.opt.Plan.Injections {
+		if !s.fired[in.ID] {
+			ids = append(ids, in.ID)
+		}
+	}
+	return ids
+}
+
+// Crashed reports whether a planned crash has struck and Revive was not called
+// since.
+func (s *Supervisor) Crashed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.crashed
+}
+
+// Revive notes that another process takes over.
+func (s *Supervisor) Revive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.crashed = false
+}
+
+// Err returns the first failure of the bench's own hands, if any.
+func (s *Supervisor) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// farewell is how long an owner may be heard after its subject has ended.
+const farewell = 2 * time.Second
+
+// settle waits until nothing more is to be heard of owners that have ended.
+func (s *Supervisor) settle() {
+	s.mu.Lock()
+	lines := slices.Clone(s.lines)
+	s.mu.Unlock()
+	for _, l := range lines {
+		_ = l.theirs.Close() // of an owner that was never started
+		select {
+		case <-l.done:
+		case <-time.After(farewell):
+			_ = l.ours.Close()
+			<-l.done
+		}
+	}
+}

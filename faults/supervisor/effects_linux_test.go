@@ -1,0 +1,77 @@
+//go:build linux && (amd64 || arm64)
+
+package supervisor_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEffects(t *testing.T) {
+	for _, tt := range []struct {
+		name, plan, script string
+
+		out, state string
+		tree       map[string]string // afterwards
+		fired      []string
+	}{
+		{
+			name: "an errno before", plan: `f op=rename class=create errno=EXDEV`, script: "perl -e 'rename q(a), q(b) or die qq($!\n)'",
+			out: "Invalid cross-device link\n", state: "exit status 18", tree: map[string]string{"ws/a": "old"},
+			fired: []string{"f rename create ws/b EXDEV synthetic"},
+		},
+		{
+			name: "performed, and then refused", plan: `f after op=rename class=create errno=EIO`, script: "perl -e 'rename q(a), q(b) or die qq($!\n)'",
+			out: "Input/output error\n", state: "exit status 5", tree: map[string]string{"ws/b": "old", "ws/a": "no such file or directory"},
+			fired: []string{"f rename create ws/b EIO synthetic after"},
+		},
+		{
+			name: "a short write", plan: `f op=write short=2`, script: "perl -e 'open F, q(>), q(b); print syswrite(F, q(hello))'",
+			out: "2", state: "exit status 0", tree: map[string]string{"ws/b": "he"},
+			fired: []string{"f write modify ws/b short synthetic"},
+		},
+		{
+			name: "killed before", plan: `f op=remove crash`, script: "exec rm a",
+			state: "exit status 137", tree: map[string]string{"ws/a": "old"}, fired: []string{"f remove remove ws/a crash synthetic"},
+		},
+		{
+			name: "killed after", plan: `f after op=remove crash`, script: "exec rm a",
+			state: "exit status 137", tree: map[string]string{"ws/a": "no such file or directory"},
+			fired: []string{"f remove remove ws/a crash synthetic after"},
+		},
+		{
+			name: "the parent becomes a link", plan: "f step=\"0 openat ws/d/b 1\" swap\n\trename ws/d to=ws/d.away\n\tsymlink ws/d to=../out",
+			script: "echo new > d/b", state: "exit status 0", tree: map[string]string{"out/b": "new\n"},
+			fired: []string{"f open-file create ws/d/b swap synthetic"},
+		},
+		{
+			name: "outside the sandbox nothing strikes", plan: `f op=open-file errno=EIO under=ws`, script: "cat /etc/passwd >/dev/null",
+			state: "exit status 0",
+		},
+		{
+			name: "the k-th only", plan: `f op=open-file class=read nth=2 errno=EACCES under=ws`, script: "for i in 1 2 3; do cat a; done 2>&1",
+			out: "oldcat: a: Permission denied\nold", state: "exit status 0", fired: []string{"f open-file read ws/a EACCES synthetic"},
+		},
+		{
+			name: "in a grandchild", plan: `f op=mkdir errno=ENOSPC`, script: "(sh -c 'mkdir x; true') 2>/dev/null; ls -d x 2>/dev/null || echo none",
+			out: "none\n", state: "exit status 0", fired: []string{"f mkdir create ws/x ENOSPC synthetic"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLab(t, tt.plan)
+			out, state := l.run("/bin/sh", "-c", tt.script)
+			if out != tt.out || state != tt.state {
+				t.Errorf("printed %q and ended with %q, want %q and %q", out, state, tt.out, tt.state)
+			}
+			for name, want := range tt.tree {
+				if got := l.content(name); got != want {
+					t.Errorf("%s is %q, want %q", name, got, want)
+				}
+			}
+			if diff := cmp.Diff(tt.fired, l.fired()); diff != "" {
+				t.Errorf("fired (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

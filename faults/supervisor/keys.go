@@ -1,0 +1,49 @@
+package supervisor
+
+import (
+	"fmt"
+	"strings"
+)
+
+// keys names the steps of a run so that the same step has the same name in the next
+// run: process numbers do not occur in it, and names that the subject has thought
+// of itself, which may be random, are numbered as they come.
+type keys struct {
+	known map[string]bool
+	alias map[string]string
+	seen  map[string]int
+}
+
+func newKeys(known []string) keys {
+	k := keys{known: map[string]bool{".": true}, alias: map[string]string{}, seen: map[string]int{}}
+	for _, name := range known {
+		k.known[name] = true
+	}
+	return k
+}
+
+// next returns the key of the next use of a call on paths by a process.
+func (k *keys) next(role, call string, paths []string) string {
+	words := []string{role, call}
+	for _, p := range paths {
+		words = append(words, k.steady(p))
+	}
+	what := strings.Join(words, " ")
+	k.seen[what]++
+	return fmt.Sprintf("%s %d", what, k.seen[what])
+}
+
+// steady puts a number in the place of each name in p that nobody has spoken of.
+func (k *keys) steady(p string) string {
+	parts := strings.Split(p, "/")
+	for i, name := range parts {
+		if k.known[name] {
+			continue
+		}
+		if k.alias[name] == "" {
+			k.alias[name] = fmt.Sprintf("new%d", len(k.alias)+1)
+		}
+		parts[i] = k.alias[name]
+	}
+	return strings.Join(parts, "/")
+}

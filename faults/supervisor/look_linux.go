@@ -1,0 +1,240 @@
+//go:build linux && (amd64 || arm64)
+
+package supervisor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/vfs"
+)
+
+// use is one call of the subject on something in the sandbox.
+type use struct {
+	call   *call
+	info   callInfo
+	key    string
+	places []place // what it does, as a plan sees it; the first one names the step
+	result *int64  // what it is made to return
+}
+
+// place is one thing that a call does to the tree: the directory below the sandbox
+// and the entry in it.
+type place struct {
+	op    vfs.OpKind
+	class faults.Class
+	dir   string
+	name  string
+}
+
+func (p place) path() string { return path.Join(p.dir, p.name) }
+
+// hosts reports whether a place is in the host's own state folder.
+func (p place) hosts() bool {
+	const state = spec.Workspace + "/" + spec.StateDir
+	return p.path() == state || strings.HasPrefix(p.path(), state+"/")
+}
+
+// errBlind is wrapped when a call could not be understood.
+var errBlind = errors.New("a call could not be seen")
+
+// look finds out what a call is about. It returns nil for one outside the sandbox.
+func (w *owner) look(t *thread, c *call, info callInfo) (*use, error) {
+	u := &use{call: c, info: info}
+	flags, err := w.flags(t.tid, c, &info)
+	if err != nil {
+		return nil, err
+	}
+	op, class := c.kind(flags)
+	var names []string
+	for _, a := range [][2]int{{c.args.dir2, c.args.path2}, {c.args.dir, c.args.path}} {
+		if a[1] < 0 {
+			continue
+		}
+		name, below, err := w.named(t.tid, &info, a[0], a[1])
+		if err != nil {
+			return nil, err
+		}
+		if below {
+			names = append(names, name)
+			u.places = append(u.places, placed(op, class, name))
+		}
+		if op == vfs.OpRename {
+			class = faults.Remove // of the source, which comes second
+		}
+	}
+	if c.args.fd >= 0 {
+		name, below, err := w.held(descriptor(t.tid, info.arg(c.args.fd)))
+		if err != nil {
+			return nil, err
+		}
+		if below {
+			names = append(names, name)
+			u.places = append(u.places, w.handled(t.tid, u, op, class, name))
+		}
+	}
+	if len(u.places) == 0 || u.places[0].hosts() {
+		return nil, nil
+	}
+	u.key = w.keys.next(t.proc.role, c.name, names)
+	return u, nil
+}
+
+// placed says what an operation on an entry is, in the words of the port: what is
+// done to a whole directory has no entry.
+func placed(op vfs.OpKind, class faults.Class, name string) place {
+	if op == vfs.OpOpenDoom {
+		return place{op, class, name, ""}
+	}
+	dir, entry := path.Split(name)
+	return place{op, class, path.Clean(dir), entry}
+}
+
+// handled is placed for what is done through a descriptor: it may be a directory's.
+func (w *owner) handled(tid int, u *use, op vfs.OpKind, class faults.Class, name string) place {
+	var st unix.Stat_t
+	err := unix.Stat(descriptor(tid, u.info.arg(u.call.args.fd)), &st)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return placed(op, class, name)
+	}
+	switch op {
+	case vfs.OpSync, vfs.OpDatasync:
+		op = vfs.OpSyncDir
+	case vfs.OpStat:
+		op = vfs.OpStatDir
+	}
+	return place{op, class, name, ""}
+}
+
+// flags returns what a call depends on.
+func (w *owner) flags(tid int, c *call, info *callInfo) (uint64, error) {
+	switch {
+	case c.args.how >= 0:
+		raw, err := readBytes(tid, info.arg(c.args.how), 8)
+		if err != nil {
+			return 0, unseen(err)
+		}
+		return binary.NativeEndian.Uint64(append(raw, make([]byte, 8-len(raw))...)), nil
+	case c.args.flags >= 0:
+		return info.arg(c.args.flags), nil
+	}
+	return 0, nil
+}
+
+// descriptor is where the kernel shows what a thread has open. Of the argument only
+// 32 bits count.
+func descriptor(tid int, arg uint64) string { return fmt.Sprintf("/proc/%d/fd/%d", tid, int32(arg)) }
+
+// unseen passes over what the kernel will refuse as well: an address that is none.
+func unseen(err error) error {
+	if errors.Is(err, unix.EFAULT) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errBlind, err)
+}
+
+// named returns the path in the sandbox of the entry that a call names, as the
+// kernel will find its directory now: by the object, whatever way led there.
+func (w *owner) named(tid int, info *callInfo, dirArg, pathArg int) (rel string, below bool, err error) {
+	text, err := readString(tid, info.arg(pathArg))
+	if err != nil {
+		return "", false, unseen(err)
+	}
+	start := fmt.Sprintf("/proc/%d/cwd", tid)
+	if fd := unix.AT_FDCWD; dirArg >= 0 {
+		if fd = int(int32(info.arg(dirArg))); fd != unix.AT_FDCWD {
+			start = descriptor(tid, info.arg(dirArg))
+		}
+	}
+	if text == "" {
+		return w.held(start) // the descriptor itself, or nothing
+	}
+	dir, name := path.Split(text)
+	switch {
+	case name == "" || name == "." || name == "..":
+		dir, name = text, "" // the directory itself
+	case dir == "":
+		dir = "."
+	}
+	full := dir
+	if !path.IsAbs(dir) {
+		full = start + "/" + dir
+	}
+	rel, below, err = w.where(full)
+	if err != nil {
+		return w.lexical(start, text)
+	}
+	return path.Join(rel, name), below, nil
+}
+
+// where returns the path in the sandbox of the directory or file at p, links
+// followed.
+func (w *owner) where(p string) (rel string, below bool, err error) {
+	fd, err := unix.Open(p, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", false, err
+	}
+	defer unix.Close(fd)
+	return w.link("/proc/self/fd/" + strconv.Itoa(fd))
+}
+
+// link returns the path in the sandbox that one of the kernel's own links stands
+// for.
+func (w *owner) link(p string) (rel string, below bool, err error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlink(p, buf)
+	if err != nil {
+		return "", false, err
+	}
+	rel, below = w.below(string(buf[:n]))
+	return rel, below, nil
+}
+
+// below makes of an absolute path one in the sandbox. What has no name any more
+// keeps its last one.
+func (w *owner) below(abs string) (string, bool) {
+	abs = strings.TrimSuffix(abs, " (deleted)")
+	if abs == w.Base {
+		return ".", true
+	}
+	return strings.CutPrefix(abs, w.Base+"/")
+}
+
+// lexical is where a path would lead if there were no links: its directory is not
+// there, or may not be searched, and the kernel will say so.
+func (w *owner) lexical(start, text string) (rel string, below bool, err error) {
+	abs := path.Clean(text)
+	if !path.IsAbs(text) {
+		buf := make([]byte, unix.PathMax)
+		n, err := unix.Readlink(start, buf)
+		switch {
+		case errors.Is(err, unix.ENOENT):
+			return "", false, nil // no such descriptor
+		case err != nil:
+			return "", false, fmt.Errorf("%w: %w", errBlind, err)
+		}
+		abs = path.Join(string(buf[:n]), text)
+	}
+	rel, below = w.below(abs)
+	return rel, below, nil
+}
+
+// held returns the path in the sandbox of what a process has open as p.
+func (w *owner) held(p string) (rel string, below bool, err error) {
+	rel, below, err = w.link(p)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return "", false, nil // no such descriptor
+	case err != nil:
+		return "", false, fmt.Errorf("%w: %w", errBlind, err)
+	}
+	return rel, below, nil
+}

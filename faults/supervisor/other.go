@@ -1,0 +1,39 @@
+//go:build !linux || !(amd64 || arm64)
+
+package supervisor
+
+import (
+	"os/exec"
+
+	"github.com/fsbench/fsbench/faults"
+)
+
+// Files is the number of descriptors that a wrapped command needs.
+const Files = 0
+
+// Supervisor cannot be made on this system.
+type Supervisor struct{}
+
+// New says that.
+func New(Options) (*Supervisor, error) { return nil, ErrCannot }
+
+// Wrap is never called.
+func (*Supervisor) Wrap(*exec.Cmd) error { return ErrCannot }
+
+// Steps lists nothing.
+func (*Supervisor) Steps() []faults.Step { return nil }
+
+// Unfired lists nothing.
+func (*Supervisor) Unfired() []string { return nil }
+
+// Crashed is false.
+func (*Supervisor) Crashed() bool { return false }
+
+// Revive does nothing.
+func (*Supervisor) Revive() {}
+
+// Err is nil.
+func (*Supervisor) Err() error { return nil }
+
+// Main does nothing: no owner is ever started here.
+func Main() {}

@@ -1,0 +1,300 @@
+//go:build linux && (amd64 || arm64)
+
+package supervisor
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const selfExe = "/proc/self/exe"
+
+// Main runs an owner or its shim and does not return, if this process was started
+// as one. Programs and tests that supervise call it first thing.
+func Main() {
+	if len(os.Args) != 2 || os.Args[0] != ownerName && os.Args[0] != shimName {
+		return
+	}
+	o, err := parseOrder(os.Args[1])
+	switch {
+	case err != nil:
+	case os.Args[0] == shimName:
+		err = shim(o)
+	default:
+		err = own(o)
+	}
+	fmt.Fprintln(os.Stderr, "fsbench: supervisor:", err)
+	os.Exit(exitOwner)
+}
+
+// shim waits until it is owned, takes on the filter and becomes the subject.
+func shim(o order) error {
+	runtime.LockOSThread()
+	if _, err := unix.Read(3, make([]byte, 1)); err != nil {
+		return fmt.Errorf("wait for the owner: %w", err)
+	}
+	if err := unix.Close(3); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("forbid new privileges: %w", err)
+	}
+	prog, err := program(unix.SECCOMP_RET_TRACE)
+	if err != nil {
+		return err
+	}
+	if _, err := install(prog, 0); err != nil {
+		return fmt.Errorf("install the filter: %w", err)
+	}
+	return fmt.Errorf("start %s: %w", o.Argv[0], unix.Exec(o.Path, o.Argv, os.Environ()))
+}
+
+// owner is what traces the subject. All of it runs on one thread: the kernel takes
+// a trace request from no other.
+type owner struct {
+	order
+	bench *bench
+	main  int // process id of the subject
+
+	threads map[int]*thread
+	procs   map[int]*proc
+	plan    plan
+	keys    keys
+}
+
+// proc is one process of the subject.
+type proc struct {
+	pid      int
+	role     string // place in the tree of forks: 0, 0.1, 0.1.2
+	children int
+}
+
+// thread is one thread of the subject.
+type thread struct {
+	tid  int
+	proc *proc
+	use  *use // the call that it is in, if that is to be seen to its end
+}
+
+// own starts the subject, stays with it, and ends as it ends.
+func own(o order) error {
+	runtime.LockOSThread()
+	w := &owner{order: o, threads: map[int]*thread{}, procs: map[int]*proc{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
+	unix.CloseOnExec(3)
+	sock := os.NewFile(3, "bench")
+	w.bench = &bench{in: json.NewDecoder(bufio.NewReader(sock)), out: json.NewEncoder(sock)}
+	// The subject may be the same user. It is kept from this process's memory.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("keep the subject out: %w", err)
+	}
+	if err := w.bench.ask(report{Hello: true}); err != nil {
+		return err
+	}
+	err := w.start()
+	status := exitOwner
+	if err == nil {
+		status, err = w.loop()
+	}
+	if err != nil {
+		// By now nobody would see it on the subject's standard error.
+		_ = w.bench.ask(report{Blind: err.Error()})
+	}
+	os.Exit(status)
+	return nil
+}
+
+// start brings the shim up to where it waits, owns it, and lets it go on.
+func (w *owner) start() error {
+	argv, err := w.argv(shimName)
+	if err != nil {
+		return err
+	}
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	pid, err := syscall.ForkExec(selfExe, argv, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2, uintptr(pipe[0])},
+	})
+	if err != nil {
+		return fmt.Errorf("start the shim: %w", err)
+	}
+	w.main = pid
+	w.procs[pid] = &proc{pid: pid, role: "0"}
+	if err := w.seize(pid); err != nil {
+		_ = unix.Kill(pid, unix.SIGKILL)
+		return fmt.Errorf("own the subject: %w", err)
+	}
+	if _, err := unix.Write(pipe[1], []byte{1}); err != nil {
+		return err
+	}
+	_, _ = unix.Close(pipe[0]), unix.Close(pipe[1])
+	return w.letGo()
+}
+
+// letGo gives up the standard files: their end is to be seen when the subject's
+// own are closed.
+func (w *owner) letGo() error {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	for fd := range 3 {
+		if err == nil {
+			err = unix.Dup3(null, fd, 0)
+		}
+	}
+	return err
+}
+
+const traceOptions = unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACECLONE |
+	unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL
+
+// seize attaches to every thread of a process. Threads that come after are attached
+// by the kernel, and one that came in between is found by looking again.
+func (w *owner) seize(pid int) error {
+	for found := true; found; {
+		found = false
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+		if err != nil {
+			return err
+		}
+		for _, task := range tasks {
+			tid, err := strconv.Atoi(filepath.Base(task))
+			if err != nil || w.threads[tid] != nil {
+				continue
+			}
+			switch err := ptrace(unix.PTRACE_SEIZE, tid, 0, traceOptions); {
+			case errors.Is(err, unix.ESRCH): // it ended
+			case err != nil:
+				return err
+			default:
+				found = true
+				w.threads[tid] = &thread{tid: tid, proc: w.procs[pid]}
+			}
+		}
+	}
+	if w.threads[pid] == nil {
+		return errors.New("it has ended")
+	}
+	return nil
+}
+
+// loop goes from stop to stop until the subject ends, and returns its status.
+func (w *owner) loop() (int, error) {
+	for {
+		var ws unix.WaitStatus
+		tid, err := unix.Wait4(-1, &ws, unix.WALL, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return 0, fmt.Errorf("stay with the subject: %w", err)
+		case ws.Exited() && tid == w.main:
+			return ws.ExitStatus(), nil
+		case ws.Signaled() && tid == w.main:
+			return 128 + int(ws.Signal()), nil
+		case ws.Exited() || ws.Signaled():
+			delete(w.threads, tid)
+			continue
+		case !ws.Stopped():
+			continue
+		}
+		if err := w.stopped(w.thread(tid), ws); err != nil && !errors.Is(err, unix.ESRCH) {
+			return 0, err // ESRCH: it was killed meanwhile, and its end comes next
+		}
+	}
+}
+
+// stopped deals with one stop of a thread and lets it go on.
+func (w *owner) stopped(t *thread, ws unix.WaitStatus) error {
+	const sysgood = unix.SIGTRAP | 0x80
+	sig, event := ws.StopSignal(), int(ws)>>16
+	switch {
+	case sig == sysgood:
+		return w.leave(t)
+	case event == unix.PTRACE_EVENT_SECCOMP:
+		return w.enter(t)
+	case event == unix.PTRACE_EVENT_STOP && sig != unix.SIGTRAP:
+		// It was stopped as a job is. It stays so, and its end or its going on is seen.
+		return ptrace(unix.PTRACE_LISTEN, t.tid, 0, 0)
+	case event == unix.PTRACE_EVENT_EXEC:
+		t.use = nil
+		return resume(t.tid, 0)
+	case event != 0:
+		return resume(t.tid, 0)
+	}
+	return resume(t.tid, int(sig))
+}
+
+// thread returns what is known of tid, which may be new.
+func (w *owner) thread(tid int) *thread {
+	t := w.threads[tid]
+	if t == nil {
+		t = &thread{tid: tid, proc: w.procOf(tid)}
+		w.threads[tid] = t
+	}
+	return t
+}
+
+// procOf returns the process of a thread. A new process has its place in the tree
+// of forks by its parent, and by how many that had before.
+func (w *owner) procOf(tid int) *proc {
+	tgid, ppid := kin(tid)
+	if p := w.procs[tgid]; p != nil {
+		return p
+	}
+	parent := w.procs[ppid]
+	if parent == nil {
+		parent = w.procs[w.main] // an orphan: its parent has ended
+	}
+	parent.children++
+	p := &proc{pid: tgid, role: fmt.Sprintf("%s.%d", parent.role, parent.children)}
+	w.procs[tgid] = p
+	return p
+}
+
+// kill ends all of the subject, now.
+func (w *owner) kill() {
+	for pid := range w.procs {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+// bench is the other end.
+type bench struct {
+	in  *json.Decoder
+	out *json.Encoder
+}
+
+// tell reports without waiting.
+func (b *bench) tell(r report) error {
+	if err := b.out.Encode(r); err != nil {
+		return fmt.Errorf("the bench is gone: %w", err)
+	}
+	return nil
+}
+
+// ask reports and waits until it was taken in.
+func (b *bench) ask(r report) error {
+	_, err := b.swap(r)
+	return err
+}
+
+// swap is ask for a report that has an outcome.
+func (b *bench) swap(r report) (bool, error) {
+	if err := b.tell(r); err != nil {
+		return false, err
+	}
+	var a answer
+	if err := b.in.Decode(&a); err != nil {
+		return false, fmt.Errorf("the bench is gone: %w", err)
+	}
+	return a.Done, nil
+}

@@ -1,0 +1,232 @@
+//go:build linux && (amd64 || arm64)
+
+package supervisor
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/trace"
+	"github.com/fsbench/fsbench/vfs"
+)
+
+// plan is a fault plan in force in an owner.
+type plan struct {
+	stepped bool
+	inj     []*armed
+}
+
+// armed is one injection and how often it was due.
+type armed struct {
+	faults.Injection
+	watch bool
+	hits  int
+}
+
+func newPlan(p faults.Plan, watch []string) plan {
+	out := plan{stepped: p.Stepped()}
+	for _, in := range p.Injections {
+		out.inj = append(out.inj, &armed{Injection: in, watch: slices.Contains(watch, in.ID)})
+	}
+	return out
+}
+
+// due returns the place of a call at which an injection strikes, and counts the
+// match.
+func (a *armed) due(u *use) (place, bool) {
+	for _, p := range u.places {
+		if !a.aims(p, u.key) {
+			continue
+		}
+		a.hits++
+		return p, a.When.Nth == 0 || a.When.Nth == a.hits
+	}
+	return place{}, false
+}
+
+func (a *armed) aims(p place, key string) bool {
+	when := a.When
+	if when.Step != "" && when.Step != key || when.Under != "" && when.Under != p.dir {
+		return false
+	}
+	if p.hosts() && !strings.Contains(when.Under, spec.StateDir) {
+		return false
+	}
+	if when.Name != "" {
+		if ok, err := path.Match(when.Name, p.name); err != nil || !ok {
+			return false
+		}
+	}
+	if p.op == "" {
+		// The port has nothing like it: it can be struck by its key alone, and only by
+		// what may happen anywhere.
+		return when.Step != "" && (a.Do.Swap != nil || a.Do.Crash)
+	}
+	return a.Concerns(p.op, p.class)
+}
+
+// enter deals with a call that is about to be made.
+func (w *owner) enter(t *thread) error {
+	info, err := getCall(t.tid)
+	if err != nil {
+		return err
+	}
+	// In this kind of stop the number and the arguments are at the same places as at
+	// the entry of a call.
+	c := lookup(info.nr())
+	if c == nil {
+		return resume(t.tid, 0)
+	}
+	u, err := w.look(t, c, info)
+	if errors.Is(err, errBlind) {
+		err = w.bench.ask(report{Blind: c.name + ": " + err.Error()})
+	}
+	if err != nil || u == nil {
+		return errors.Join(err, resume(t.tid, 0))
+	}
+	if w.plan.stepped {
+		p := u.places[0]
+		if err := w.bench.tell(report{Step: &faults.Step{Key: u.key, Op: p.op, Class: p.class, Path: p.path(), Call: c.name}}); err != nil {
+			return err
+		}
+	}
+	ended, err := w.before(t, u)
+	if err != nil || ended {
+		return err
+	}
+	t.use = u
+	return resumeCall(t.tid)
+}
+
+// before carries out what is planned before a call.
+func (w *owner) before(t *thread, u *use) (ended bool, err error) {
+	for _, a := range w.plan.inj {
+		if a.watch || a.When.After {
+			continue
+		}
+		p, due := a.due(u)
+		if !due {
+			continue
+		}
+		switch {
+		case a.Do.Short != nil:
+			err = w.short(t, u, a, p)
+		case a.Do.Errno != "":
+			result := -int64(faults.Errno(a.Do.Errno))
+			if u.result = &result; err == nil {
+				err = errors.Join(w.fired(a, p, a.Do.Errno), skipCall(t.tid))
+			}
+			return false, err
+		default:
+			ended, err = w.upset(a, p)
+		}
+		if err != nil || ended {
+			return ended, err
+		}
+	}
+	return false, nil
+}
+
+// short lets a write take fewer bytes than it has.
+func (w *owner) short(t *thread, u *use, a *armed, p place) error {
+	n := u.call.args.count
+	if u.call.args.buf < 0 || n < 0 || u.info.arg(n) <= uint64(*a.Do.Short) {
+		a.hits-- // there is nothing to cut: the next one may have it
+		return nil
+	}
+	return errors.Join(w.fired(a, p, trace.EffectShort), setArg(t.tid, n, uint64(*a.Do.Short)))
+}
+
+// upset changes the tree, or ends the subject.
+func (w *owner) upset(a *armed, p place) (ended bool, err error) {
+	if a.Do.Swap != nil {
+		_, err := w.bench.swap(report{Swap: a.event(p, trace.EffectSwap, trace.Synthetic)})
+		return false, err
+	}
+	err = w.fired(a, p, trace.EffectCrash)
+	if err == nil {
+		err = w.bench.ask(report{Event: &trace.Event{Actor: trace.ActorFault, Crash: &trace.Crash{Model: trace.ProcessKill}}})
+	}
+	w.kill()
+	return true, err
+}
+
+// leave deals with the end of a call.
+func (w *owner) leave(t *thread) error {
+	u := t.use
+	t.use = nil
+	if u == nil {
+		return resume(t.tid, 0)
+	}
+	info, err := getCall(t.tid)
+	if err != nil {
+		return err
+	}
+	if u.result != nil {
+		return errors.Join(setResult(t.tid, *u.result), resume(t.tid, 0))
+	}
+	ended, err := w.after(t, u, info.result())
+	if err != nil || ended {
+		return err
+	}
+	return resume(t.tid, 0)
+}
+
+// after carries out what is planned after a call, and recognises what the kernel
+// itself has refused as planned.
+func (w *owner) after(t *thread, u *use, result int64) (ended bool, err error) {
+	for _, a := range w.plan.inj {
+		switch {
+		case a.watch && result < 0 && a.foresaw(u, result):
+			p := u.places[0]
+			return false, w.bench.ask(report{Event: &trace.Event{
+				Actor: trace.ActorFault, Fault: a.event(p, a.Do.Errno, trace.Kernel),
+			}})
+		case a.watch || !a.When.After || result < 0:
+			continue
+		}
+		p, due := a.due(u)
+		switch {
+		case !due:
+			continue
+		case a.Do.Errno != "":
+			return false, errors.Join(w.fired(a, p, a.Do.Errno), setResult(t.tid, -int64(faults.Errno(a.Do.Errno))))
+		}
+		if ended, err = w.upset(a, p); err != nil || ended {
+			return ended, err
+		}
+	}
+	return false, nil
+}
+
+// foresaw reports whether a refusal is what the tree was prepared for. Preparation
+// is coarser than a plan: it covers what is below the directory as well.
+func (a *armed) foresaw(u *use, result int64) bool {
+	for _, p := range u.places {
+		changes := p.class == faults.Create || p.class == faults.Remove || p.class == faults.Modify
+		if changes && strings.HasPrefix(p.dir+"/", a.When.Under+"/") && unix.Errno(-result) == faults.Errno(a.Do.Errno) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *owner) fired(a *armed, p place, effect string) error {
+	return w.bench.ask(report{Event: &trace.Event{Actor: trace.ActorFault, Fault: a.event(p, effect, trace.Synthetic)}})
+}
+
+func (a *armed) event(p place, effect string, by trace.Maker) *trace.Fired {
+	op := p.op
+	if op == "" {
+		op = vfs.OpKind("other")
+	}
+	return &trace.Fired{
+		Injection: a.ID, By: by, Op: string(op), Class: string(p.class), Path: p.path(), Effect: effect, After: a.When.After,
+	}
+}

@@ -1,0 +1,97 @@
+// Package supervisor makes a fault plan happen around an unmodified foreign
+// process: before or after its k-th operation in the sandbox it meets an errno, a
+// changed tree, its own end, or a write that was cut short.
+//
+// A process of this very program owns the subject: it starts it under a filter that
+// stops every system call which takes a path, or a descriptor for changing
+// something, and looks at the call before the kernel does (ptrace). Nothing is
+// resumed before the bench has taken in what struck. When the owner ends, whatever
+// it owned ends with it.
+//
+// The package knows neither the subject nor the sandbox; it is told where the tree
+// is, and who carries out an adversary's edits.
+package supervisor
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/gob"
+	"errors"
+	"fmt"
+
+	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/trace"
+)
+
+// ErrCannot is wrapped where this system, or this build, has no way to supervise a
+// process.
+var ErrCannot = errors.New("no process can be supervised here")
+
+// Options says what is to happen, and where.
+type Options struct {
+	Base string // absolute path of the sandbox's tree, free of links
+	Plan faults.Plan
+	Sink trace.Sink
+
+	// Watch names injections that the tree was prepared for, so that the kernel
+	// itself refuses. They are not injected; a call that fails as planned is recorded
+	// as theirs.
+	Watch []string
+
+	// Hands carries out the edits of a swap, past every permission.
+	Hands func(spec.Edit) (done bool, err error)
+}
+
+// What the owner and its shim are called as. No user types them.
+const (
+	ownerName = "fsbench-owner"
+	shimName  = "fsbench-shim"
+)
+
+// exitOwner is how an owner or a shim ends that could not start its subject.
+const exitOwner = 125
+
+// order is what an owner is told.
+type order struct {
+	Path string
+	Argv []string
+	Base string
+	Plan faults.Plan
+
+	Watch []string // injections that the tree was prepared for
+}
+
+func (o order) argv(name string) ([]string, error) {
+	var raw bytes.Buffer
+	if err := gob.NewEncoder(&raw).Encode(o); err != nil {
+		return nil, fmt.Errorf("describe the subject: %w", err)
+	}
+	return []string{name, base64.StdEncoding.EncodeToString(raw.Bytes())}, nil
+}
+
+func parseOrder(text string) (o order, err error) {
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err == nil {
+		err = gob.NewDecoder(bytes.NewReader(raw)).Decode(&o)
+	}
+	if err != nil {
+		return o, fmt.Errorf("read order: %w", err)
+	}
+	return o, nil
+}
+
+// report is one line of an owner. All but steps wait for an answer: what struck is
+// on record before the subject can show it.
+type report struct {
+	Hello bool         `json:"hello,omitempty"`
+	Step  *faults.Step `json:"step,omitempty"`
+	Event *trace.Event `json:"event,omitempty"`
+	Swap  *trace.Fired `json:"swap,omitempty"` // the edits of the injection are due
+	Blind string       `json:"blind,omitempty"`
+}
+
+// answer says that a report was taken in, and of a swap, whether anything changed.
+type answer struct {
+	Done bool `json:"done"`
+}

@@ -1,0 +1,67 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+
+	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/faults/supervisor"
+	"github.com/fsbench/fsbench/sandbox"
+	"github.com/fsbench/fsbench/trace"
+)
+
+// Foreign returns an empty sandbox for subjects that know nothing of fault plans:
+// what the kernel cannot be made to do is done to them from outside.
+func (l *Lab) Foreign() (*Sandbox, error) {
+	s, err := l.New()
+	if err == nil {
+		s.foreign = true
+	}
+	return s, err
+}
+
+// supervised is a plan in force around a foreign process.
+type supervised struct {
+	*armed
+	sup *supervisor.Supervisor
+}
+
+var _ sandbox.Armed = (*supervised)(nil)
+
+func (a *armed) supervised(sink trace.Sink) (sandbox.Armed, error) {
+	sup, err := supervisor.New(supervisor.Options{
+		Base: a.s.base, Plan: a.plan, Sink: sink, Watch: a.watch, Hands: sandbox.Attempt(a.s.Edit),
+	})
+	if errors.Is(err, supervisor.ErrCannot) {
+		err = fmt.Errorf("%w: %w", sandbox.ErrCannot, err)
+	}
+	return &supervised{a, sup}, err
+}
+
+// Child implements sandbox.Armed. The owner is confined as its subject is.
+func (w *supervised) Child() *sandbox.Child {
+	return &sandbox.Child{Wrap: func(cmd *exec.Cmd) error {
+		if err := w.sup.Wrap(cmd); err != nil {
+			return err
+		}
+		sp := w.spec()
+		sp.Files = supervisor.Files
+		return sp.Wrap(cmd)
+	}}
+}
+
+// Crashed implements sandbox.Armed.
+func (w *supervised) Crashed() bool { return w.sup.Crashed() }
+
+// Revive implements sandbox.Armed.
+func (w *supervised) Revive() { w.sup.Revive() }
+
+// Unfired implements sandbox.Armed.
+func (w *supervised) Unfired() []string { return w.sup.Unfired() }
+
+// Steps implements sandbox.Armed.
+func (w *supervised) Steps() []faults.Step { return w.sup.Steps() }
+
+// Stop implements sandbox.Armed.
+func (w *supervised) Stop() error { return errors.Join(w.sup.Err(), w.armed.Stop()) }
