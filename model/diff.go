@@ -33,7 +33,7 @@ func (b Branch) explains(x *Exchange, p string) bool {
 	got, there := x.After[p]
 	_, known := b.Next.World[p]
 	switch {
-	case private(p), b.Loose && open(x, p):
+	case private(p), hosted(x, p), b.Loose && open(x, p):
 		return true
 	case !there:
 		return slices.Contains(b.Spare, p)
@@ -50,11 +50,19 @@ func inside(p string) bool {
 	return p == spec.Workspace || strings.HasPrefix(p, spec.Workspace+"/")
 }
 
-// open reports whether a Loose branch leaves p open: it is in the workspace, or in
-// a directory that the adversary has carried out of it while the subject held it.
+// hosted reports whether p belongs to the host, in a state folder that the adversary
+// has carried somewhere else: the host holds it, and goes on writing to it.
+func hosted(x *Exchange, p string) bool {
+	const state = spec.Workspace + "/" + spec.StateDir
+	now := carried(state, x.Edits)
+	return now != state && (p == now || strings.HasPrefix(p, now+"/"))
+}
+
+// open reports whether a Loose branch leaves p open: it is in the workspace, or what
+// the adversary has carried out of it while the subject held it, or in that.
 func open(x *Exchange, p string) bool {
 	return inside(p) || slices.ContainsFunc(x.Edits, func(e Swapped) bool {
-		return e.Edit.Op == spec.EditRename && inside(e.Edit.Path) && strings.HasPrefix(p, e.Edit.To+"/")
+		return e.Edit.Op == spec.EditRename && inside(e.Edit.Path) && (p == e.Edit.To || strings.HasPrefix(p, e.Edit.To+"/"))
 	})
 }
 

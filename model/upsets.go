@@ -24,6 +24,7 @@ func (f Files) raced(s State, x *Exchange) []Branch {
 			for _, e := range x.Edits[b.seen:] {
 				b.Next.World = tree{b.Next.World}.edited(e.Edit)
 			}
+			b.Spare = alsoCarried(b.Spare, x.Edits[b.seen:])
 			out = append(out, b)
 			if len(x.Edits) > 0 {
 				b.Status, b.Errs, b.HasContent, b.Must = spec.StatusUnknown, nil, false, ""
@@ -65,6 +66,18 @@ func (f Files) raced(s State, x *Exchange) []Branch {
 		out = append(out, b)
 		b.Status = spec.StatusUnknown
 		out = append(out, b)
+	}
+	return out
+}
+
+// alsoCarried returns paths, and what they are called after edits: a directory that
+// the call made may be carried along with the one that holds it.
+func alsoCarried(paths []string, edits []Swapped) []string {
+	out := slices.Clip(paths)
+	for _, p := range paths {
+		if now := carried(p, edits); now != p {
+			out = append(out, now)
+		}
 	}
 	return out
 }

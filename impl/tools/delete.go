@@ -52,7 +52,8 @@ func (k *call) remove(place vfs.Place, path string, check func(vfs.Info) error) 
 		err = check(info)
 	case kindOf(err) == spec.ErrAccess:
 		err = nil // its type stays unknown; the unlink itself decides
-		if k.ExpectVersion != "" {
+		if k.ExpectVersion != "" || k.Kind == spec.CallMove {
+			// What stands there may be somebody else's by now, and must not go.
 			err = &refused{kind: spec.ErrInspect, text: "cannot look at the target"}
 		}
 	}
