@@ -185,18 +185,49 @@ func (c *call) parseWord(word string) error {
 		}
 		return nil
 	}
-	places := map[string]*int{
-		"dir": &c.args.dir, "path": &c.args.path, "dir2": &c.args.dir2, "path2": &c.args.path2, "fd": &c.args.fd,
-		"buf": &c.args.buf, "len": &c.args.count, "iov": &c.args.iov, "n": &c.args.count, "off": &c.args.off,
-		"offp": &c.args.offp, "flags": &c.args.flags, "mode": &c.args.mode, "how": &c.args.how, "text": &c.args.text,
-	}
+	place := c.args.named(key)
 	n, err := strconv.Atoi(value)
-	if places[key] == nil || err != nil || n < 0 || n > 5 {
+	if place == nil || err != nil || n < 0 || n > 5 {
 		return fmt.Errorf("argument %q", word)
 	}
-	if *places[key] >= 0 {
+	if *place >= 0 {
 		return fmt.Errorf("argument %q: it has one already", word)
 	}
-	*places[key] = n
+	*place = n
+	return nil
+}
+
+// named returns the field of a word of calls.txt, or nil.
+func (a *args) named(word string) *int {
+	switch word {
+	case "dir":
+		return &a.dir
+	case "path":
+		return &a.path
+	case "dir2":
+		return &a.dir2
+	case "path2":
+		return &a.path2
+	case "fd":
+		return &a.fd
+	case "buf":
+		return &a.buf
+	case "len", "n":
+		return &a.count
+	case "iov":
+		return &a.iov
+	case "off":
+		return &a.off
+	case "offp":
+		return &a.offp
+	case "flags":
+		return &a.flags
+	case "mode":
+		return &a.mode
+	case "how":
+		return &a.how
+	case "text":
+		return &a.text
+	}
 	return nil
 }
