@@ -63,7 +63,9 @@ type When struct {
 }
 
 // Portable reports whether w means the same for every subject.
-func (w When) Portable() bool { return w.Op == "" && w.Name == "" && w.Nth == 0 && w.Step == "" && !w.After }
+func (w When) Portable() bool {
+	return w.Op == "" && w.Name == "" && w.Nth == 0 && w.Step == "" && !w.After
+}
 
 // Effect is one thing that goes wrong. Exactly one field is set.
 type Effect struct {

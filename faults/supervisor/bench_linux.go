@@ -37,7 +37,51 @@ type Supervisor struct {
 // line is the connection to one owner.
 type line struct {
 	ours, theirs *os.File
-	done         chan struct{}
+
+	mu   sync.Mutex
+	busy bool // what was read is not yet taken in
+}
+
+// Read implements io.Reader for the listener, which asks for more only when it has
+// taken in what it got.
+func (l *line) Read(p []byte) (n int, err error) {
+	l.mu.Lock()
+	l.busy = false
+	l.mu.Unlock()
+	raw, err := l.ours.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	waited := raw.Read(func(fd uintptr) bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		n, err = unix.Read(int(fd), p)
+		l.busy = n > 0
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	switch {
+	case waited != nil:
+		return 0, waited
+	case err == nil && n == 0:
+		return 0, io.EOF
+	}
+	return max(n, 0), err
+}
+
+// drained reports whether all that the owner has said so far was taken in.
+func (l *line) drained() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy {
+		return false
+	}
+	raw, err := l.ours.SyscallConn()
+	if err != nil {
+		return true
+	}
+	waiting := 0
+	_ = raw.Control(func(fd uintptr) { waiting, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // an error: it is closed
+	return waiting == 0
 }
 
 // New checks the plan.
@@ -73,7 +117,7 @@ func (s *Supervisor) Wrap(cmd *exec.Cmd) error {
 	if err := unix.SetNonblock(pair[0], true); err != nil {
 		return fmt.Errorf("connect to the owner: %w", err)
 	}
-	l := &line{os.NewFile(uintptr(pair[0]), "owner"), os.NewFile(uintptr(pair[1]), "bench"), make(chan struct{})}
+	l := &line{ours: os.NewFile(uintptr(pair[0]), "owner"), theirs: os.NewFile(uintptr(pair[1]), "bench")}
 	cmd.Path, cmd.Args, cmd.ExtraFiles = "/proc/self/exe", argv, []*os.File{l.theirs}
 	s.mu.Lock()
 	s.lines = append(s.lines, l)
@@ -99,9 +143,8 @@ func (s *Supervisor) left() faults.Plan {
 
 // listen takes in what an owner reports until it ends.
 func (s *Supervisor) listen(l *line) {
-	defer close(l.done)
 	defer func() { _ = l.ours.Close() }()
-	in, out := json.NewDecoder(l.ours), json.NewEncoder(l.ours)
+	in, out := json.NewDecoder(l), json.NewEncoder(l.ours)
 	for {
 		var r report
 		if err := in.Decode(&r); err != nil {
@@ -183,10 +226,17 @@ func (s *Supervisor) fail(err error) {
 	s.err = cmp.Or(s.err, err)
 }
 
-// Steps lists what the subjects have done in the tree. It waits for the owners of
-// processes that were ended.
+// Steps lists what the subjects have done in the tree. All that preceded an answer
+// of theirs is in it: an owner speaks before it lets them go on.
 func (s *Supervisor) Steps() []faults.Step {
-	s.settle()
+	s.mu.Lock()
+	lines := slices.Clone(s.lines)
+	s.mu.Unlock()
+	for _, l := range lines {
+		for !l.drained() {
+			time.Sleep(20 * time.Microsecond)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.steps)
@@ -221,28 +271,12 @@ func (s *Supervisor) Revive() {
 	s.crashed = false
 }
 
-// Err returns the first failure of the bench's own hands, if any.
-func (s *Supervisor) Err() error {
+// Stop ends the plan. No owner is started after it.
+func (s *Supervisor) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.err
-}
-
-// farewell is how long an owner may be heard after its subject has ended.
-const farewell = 2 * time.Second
-
-// settle waits until nothing more is to be heard of owners that have ended.
-func (s *Supervisor) settle() {
-	s.mu.Lock()
-	lines := slices.Clone(s.lines)
-	s.mu.Unlock()
-	for _, l := range lines {
+	for _, l := range s.lines {
 		_ = l.theirs.Close() // of an owner that was never started
-		select {
-		case <-l.done:
-		case <-time.After(farewell):
-			_ = l.ours.Close()
-			<-l.done
-		}
 	}
+	return s.err
 }

@@ -59,11 +59,14 @@ func (w *owner) look(t *thread, c *call, info callInfo) (*use, error) {
 		if a[1] < 0 {
 			continue
 		}
-		name, below, err := w.named(t.tid, &info, a[0], a[1])
-		if err != nil {
+		name, object, below, err := w.named(t.tid, &info, a[0], a[1])
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if below {
+		case below && object:
+			names = append(names, name)
+			u.places = append(u.places, w.handled(descriptor(t.tid, info.arg(a[0])), op, class, name))
+		case below:
 			names = append(names, name)
 			u.places = append(u.places, placed(op, class, name))
 		}
@@ -72,13 +75,14 @@ func (w *owner) look(t *thread, c *call, info callInfo) (*use, error) {
 		}
 	}
 	if c.args.fd >= 0 {
-		name, below, err := w.held(descriptor(t.tid, info.arg(c.args.fd)))
+		fd := descriptor(t.tid, info.arg(c.args.fd))
+		name, below, err := w.held(fd)
 		if err != nil {
 			return nil, err
 		}
 		if below {
 			names = append(names, name)
-			u.places = append(u.places, w.handled(t.tid, u, op, class, name))
+			u.places = append(u.places, w.handled(fd, op, class, name))
 		}
 	}
 	if len(u.places) == 0 || u.places[0].hosts() {
@@ -99,10 +103,12 @@ func placed(op vfs.OpKind, class faults.Class, name string) place {
 }
 
 // handled is placed for what is done through a descriptor: it may be a directory's.
-func (w *owner) handled(tid int, u *use, op vfs.OpKind, class faults.Class, name string) place {
+func (w *owner) handled(fd string, op vfs.OpKind, class faults.Class, name string) place {
+	if op == vfs.OpLstat {
+		op = vfs.OpStat
+	}
 	var st unix.Stat_t
-	err := unix.Stat(descriptor(tid, u.info.arg(u.call.args.fd)), &st)
-	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+	if err := unix.Stat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return placed(op, class, name)
 	}
 	switch op {
@@ -142,11 +148,12 @@ func unseen(err error) error {
 }
 
 // named returns the path in the sandbox of the entry that a call names, as the
-// kernel will find its directory now: by the object, whatever way led there.
-func (w *owner) named(tid int, info *callInfo, dirArg, pathArg int) (rel string, below bool, err error) {
+// kernel will find its directory now: by the object, whatever way led there. The
+// call may mean the object that a descriptor stands for, by naming nothing in it.
+func (w *owner) named(tid int, info *callInfo, dirArg, pathArg int) (rel string, object, below bool, err error) {
 	text, err := readString(tid, info.arg(pathArg))
 	if err != nil {
-		return "", false, unseen(err)
+		return "", false, false, unseen(err)
 	}
 	start := fmt.Sprintf("/proc/%d/cwd", tid)
 	if fd := unix.AT_FDCWD; dirArg >= 0 {
@@ -155,7 +162,8 @@ func (w *owner) named(tid int, info *callInfo, dirArg, pathArg int) (rel string,
 		}
 	}
 	if text == "" {
-		return w.held(start) // the descriptor itself, or nothing
+		rel, below, err = w.held(start)
+		return rel, dirArg >= 0, below, err
 	}
 	dir, name := path.Split(text)
 	switch {
@@ -170,9 +178,10 @@ func (w *owner) named(tid int, info *callInfo, dirArg, pathArg int) (rel string,
 	}
 	rel, below, err = w.where(full)
 	if err != nil {
-		return w.lexical(start, text)
+		rel, below, err = w.lexical(start, text)
+		return rel, false, below, err
 	}
-	return path.Join(rel, name), below, nil
+	return path.Join(rel, name), false, below, nil
 }
 
 // where returns the path in the sandbox of the directory or file at p, links

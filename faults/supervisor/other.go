@@ -32,8 +32,8 @@ func (*Supervisor) Crashed() bool { return false }
 // Revive does nothing.
 func (*Supervisor) Revive() {}
 
-// Err is nil.
-func (*Supervisor) Err() error { return nil }
+// Stop does nothing.
+func (*Supervisor) Stop() error { return nil }
 
 // Main does nothing: no owner is ever started here.
 func Main() {}

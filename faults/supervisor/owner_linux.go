@@ -141,11 +141,11 @@ func (w *owner) start() error {
 	return w.letGo()
 }
 
-// letGo gives up the standard files: their end is to be seen when the subject's
-// own are closed.
+// letGo gives up standard input and output: their end is to be seen when the
+// subject's own are closed.
 func (w *owner) letGo() error {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	for fd := range 3 {
+	for fd := range 2 {
 		if err == nil {
 			err = unix.Dup3(null, fd, 0)
 		}

@@ -111,7 +111,7 @@ func (l *lab) run(argv ...string) (out string, state string) {
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		l.t.Fatal(err)
 	}
-	if err := l.sup.Err(); err != nil {
+	if err := l.sup.Stop(); err != nil {
 		l.t.Error(err)
 	}
 	return strings.ReplaceAll(said.String(), l.base, ""), cmd.ProcessState.String()

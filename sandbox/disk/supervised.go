@@ -64,4 +64,4 @@ func (w *supervised) Unfired() []string { return w.sup.Unfired() }
 func (w *supervised) Steps() []faults.Step { return w.sup.Steps() }
 
 // Stop implements sandbox.Armed.
-func (w *supervised) Stop() error { return errors.Join(w.sup.Err(), w.armed.Stop()) }
+func (w *supervised) Stop() error { return errors.Join(w.sup.Stop(), w.armed.Stop()) }
