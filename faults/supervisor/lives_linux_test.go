@@ -1,0 +1,127 @@
+//go:build linux && (amd64 || arm64)
+
+package supervisor_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// running reports whether a process has word among its arguments.
+func running(t *testing.T, word string) bool {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && slices.Contains(strings.Split(string(text), "\x00"), word)
+	})
+}
+
+// TestNothingOutlivesItsOwner: a subject that has left its group and its session,
+// and whose parent is gone, ends all the same when its owner is killed.
+func TestNothingOutlivesItsOwner(t *testing.T) {
+	l := newLab(t, "")
+	marker := fmt.Sprintf("86400.%d", os.Getpid())
+	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("(setsid sh -c 'sleep %s & wait' &); echo up; sleep %s", marker, marker))
+	if err := l.sup.Wrap(cmd); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !running(t, marker); {
+		if time.Now().After(deadline) {
+			t.Fatal("the subject never came up")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	for deadline := time.Now().Add(10 * time.Second); running(t, marker); {
+		if time.Now().After(deadline) {
+			t.Fatal("something of the subject is still there 10 s after its owner was killed")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestUnseenIsSaid: where the memory of a subject cannot be read there are no steps,
+// and that must not look like a subject that touches nothing.
+func TestUnseenIsSaid(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not there")
+	}
+	l := newLab(t, "")
+	cmd := exec.Command("/usr/bin/env", "python3", "-c", `
+import ctypes, os
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # not dumpable
+try:
+    os.mkdir("x")
+except OSError:
+    pass
+`)
+	cmd.Dir = filepath.Join(l.base, "ws")
+	if os.Getuid() == 0 {
+		// Root may read all memory. Another user may not, and has no business here.
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := l.sup.Wrap(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, &said)
+	}
+	l.sup.Steps()
+	if got := l.sup.Unfired(); !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "could not be seen") }) {
+		t.Errorf("Unfired = %q, want what could not be seen", got)
+	}
+}
+
+// TestNoInterruptionIsInvented: a timer that fires all the time, with a handler that
+// does not ask for calls to be restarted, interrupts no call that it would not have
+// interrupted.
+func TestNoInterruptionIsInvented(t *testing.T) {
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip("perl is not there")
+	}
+	const script = `
+use POSIX qw(:signal_h EINTR); use Time::HiRes qw(setitimer ITIMER_REAL);
+my $ticks = 0;
+sigaction(SIGALRM, POSIX::SigAction->new(sub { $ticks++ }));
+setitimer(ITIMER_REAL, 0.0005, 0.0005);
+my $broken = 0;
+for (1 .. 1500) { rename("a", "b") || ($! == EINTR && $broken++); rename("b", "a") || ($! == EINTR && $broken++); }
+setitimer(ITIMER_REAL, 0);
+print $ticks > 20 ? "$broken interrupted" : "only $ticks ticks";
+`
+	l := newLab(t, "")
+	if out, state := l.run("perl", "-e", script); out != "0 interrupted" {
+		t.Errorf("printed %q and ended with %q, want 0 interrupted", out, state)
+	}
+	if got := len(l.steps("create")); got < 3000 {
+		t.Errorf("%d renames were seen, want 3000", got)
+	}
+}
