@@ -102,7 +102,7 @@ func (s *Supervisor) Wrap(cmd *exec.Cmd) error {
 	if cmd.Err != nil {
 		return cmd.Err
 	}
-	o := order{Path: cmd.Path, Argv: cmd.Args, Base: s.opt.Base, Plan: s.left(), Watch: s.opt.Watch}
+	o := order{Path: cmd.Path, Argv: cmd.Args, Base: s.opt.Base, Plan: s.left(), Free: s.opt.Free, Watch: s.opt.Watch}
 	if len(o.Argv) == 0 {
 		o.Argv = []string{cmd.Path}
 	}

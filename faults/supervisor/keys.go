@@ -47,3 +47,15 @@ func (k *keys) steady(p string) string {
 	}
 	return strings.Join(parts, "/")
 }
+
+// veiled puts the same sign in the place of each name in p that nobody has spoken
+// of. It sorts after all other names.
+func (k *keys) veiled(p string) string {
+	parts := strings.Split(p, "/")
+	for i, name := range parts {
+		if !k.known[name] {
+			parts[i] = "\x7f"
+		}
+	}
+	return strings.Join(parts, "/")
+}

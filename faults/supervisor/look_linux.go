@@ -22,8 +22,9 @@ type use struct {
 	call   *call
 	info   callInfo
 	key    string
-	places []place // what it does, as a plan sees it; the first one names the step
-	result *int64  // what it is made to return
+	names  []string // paths in the sandbox that it is about
+	places []place  // what it does, as a plan sees it; the first one names the step
+	result *int64   // what it is made to return
 }
 
 // place is one thing that a call does to the tree: the directory below the sandbox
@@ -54,7 +55,6 @@ func (w *owner) look(t *thread, c *call, info callInfo) (*use, error) {
 		return nil, err
 	}
 	op, class := c.kind(flags)
-	var names []string
 	for _, a := range [][2]int{{c.args.dir2, c.args.path2}, {c.args.dir, c.args.path}} {
 		if a[1] < 0 {
 			continue
@@ -64,10 +64,10 @@ func (w *owner) look(t *thread, c *call, info callInfo) (*use, error) {
 		case err != nil:
 			return nil, err
 		case below && object:
-			names = append(names, name)
+			u.names = append(u.names, name)
 			u.places = append(u.places, w.handled(descriptor(t.tid, info.arg(a[0])), op, class, name))
 		case below:
-			names = append(names, name)
+			u.names = append(u.names, name)
 			u.places = append(u.places, placed(op, class, name))
 		}
 		if op == vfs.OpRename {
@@ -76,19 +76,18 @@ func (w *owner) look(t *thread, c *call, info callInfo) (*use, error) {
 	}
 	if c.args.fd >= 0 {
 		fd := descriptor(t.tid, info.arg(c.args.fd))
-		name, below, err := w.held(fd)
+		name, below, err := w.opened(fd)
 		if err != nil {
 			return nil, err
 		}
 		if below {
-			names = append(names, name)
+			u.names = append(u.names, name)
 			u.places = append(u.places, w.handled(fd, op, class, name))
 		}
 	}
 	if len(u.places) == 0 || u.places[0].hosts() {
 		return nil, nil
 	}
-	u.key = w.keys.next(t.proc.role, c.name, names)
 	return u, nil
 }
 
@@ -162,7 +161,7 @@ func (w *owner) named(tid int, info *callInfo, dirArg, pathArg int) (rel string,
 		}
 	}
 	if text == "" {
-		rel, below, err = w.held(start)
+		rel, below, err = w.opened(start)
 		return rel, dirArg >= 0, below, err
 	}
 	dir, name := path.Split(text)
@@ -236,8 +235,8 @@ func (w *owner) lexical(start, text string) (rel string, below bool, err error) 
 	return rel, below, nil
 }
 
-// held returns the path in the sandbox of what a process has open as p.
-func (w *owner) held(p string) (rel string, below bool, err error) {
+// opened returns the path in the sandbox of what a process has open as p.
+func (w *owner) opened(p string) (rel string, below bool, err error) {
 	rel, below, err = w.link(p)
 	switch {
 	case errors.Is(err, unix.ENOENT):

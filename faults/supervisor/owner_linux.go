@@ -69,6 +69,7 @@ type owner struct {
 	procs   map[int]*proc
 	plan    plan
 	keys    keys
+	held    []waiting // in a serial run
 }
 
 // proc is one process of the subject.
@@ -83,6 +84,7 @@ type thread struct {
 	tid  int
 	proc *proc
 	use  *use // the call that it is in, if that is to be seen to its end
+	rest bool // it was stopped as a job is, and may stay so
 }
 
 // own starts the subject, stays with it, and ends as it ends.
@@ -190,9 +192,14 @@ func (w *owner) seize(pid int) error {
 func (w *owner) loop() (int, error) {
 	for {
 		var ws unix.WaitStatus
-		tid, err := unix.Wait4(-1, &ws, unix.WALL, nil)
+		tid, err := w.wait(&ws)
 		switch {
 		case errors.Is(err, unix.EINTR):
+			continue
+		case err == nil && tid == 0:
+			if err := w.next(); err != nil && !errors.Is(err, unix.ESRCH) {
+				return 0, err
+			}
 			continue
 		case err != nil:
 			return 0, fmt.Errorf("stay with the subject: %w", err)
@@ -201,7 +208,7 @@ func (w *owner) loop() (int, error) {
 		case ws.Signaled() && tid == w.main:
 			return 128 + int(ws.Signal()), nil
 		case ws.Exited() || ws.Signaled():
-			delete(w.threads, tid)
+			w.forget(tid)
 			continue
 		case !ws.Stopped():
 			continue
@@ -216,13 +223,13 @@ func (w *owner) loop() (int, error) {
 func (w *owner) stopped(t *thread, ws unix.WaitStatus) error {
 	const sysgood = unix.SIGTRAP | 0x80
 	sig, event := ws.StopSignal(), int(ws)>>16
+	t.rest = event == unix.PTRACE_EVENT_STOP && sig != unix.SIGTRAP
 	switch {
 	case sig == sysgood:
 		return w.leave(t)
 	case event == unix.PTRACE_EVENT_SECCOMP:
 		return w.enter(t)
-	case event == unix.PTRACE_EVENT_STOP && sig != unix.SIGTRAP:
-		// It was stopped as a job is. It stays so, and its end or its going on is seen.
+	case t.rest: // its end, or its going on, is seen
 		return ptrace(unix.PTRACE_LISTEN, t.tid, 0, 0)
 	case event == unix.PTRACE_EVENT_EXEC:
 		t.use = nil

@@ -90,9 +90,19 @@ func (w *owner) enter(t *thread) error {
 	if err != nil || u == nil {
 		return errors.Join(err, resume(t.tid, 0))
 	}
+	if w.Free {
+		return w.release(t, u)
+	}
+	w.hold(t, u)
+	return nil
+}
+
+// release lets a thread make its call, with what is planned for it.
+func (w *owner) release(t *thread, u *use) error {
+	u.key = w.keys.next(t.proc.role, u.call.name, u.names)
 	if w.plan.stepped {
 		p := u.places[0]
-		if err := w.bench.tell(report{Step: &faults.Step{Key: u.key, Op: p.op, Class: p.class, Path: p.path(), Call: c.name}}); err != nil {
+		if err := w.bench.tell(report{Step: &faults.Step{Key: u.key, Op: p.op, Class: p.class, Path: p.path(), Call: u.call.name}}); err != nil {
 			return err
 		}
 	}

@@ -39,6 +39,10 @@ type Options struct {
 	// as theirs.
 	Watch []string
 
+	// Free lets the subject's threads run as they like. Otherwise they take their
+	// steps in the sandbox one after the other, in the same order in every run.
+	Free bool
+
 	// Hands carries out the edits of a swap, past every permission.
 	Hands func(spec.Edit) (done bool, err error)
 }
@@ -59,6 +63,7 @@ type order struct {
 	Base string
 	Plan faults.Plan
 
+	Free  bool
 	Watch []string // injections that the tree was prepared for
 }
 
