@@ -83,7 +83,8 @@ func (s subject) disk(lab *disk.Lab) fsbench.Arena {
 	}
 	return fsbench.Arena{
 		Driver: stdio.New(stdio.Options{
-			Info: &info, Settable: info.Settable,
+			ContentDir: lab.Content,
+			Info:       &info, Settable: info.Settable,
 			Command: func(_ string, policies spec.Policies) []string {
 				argv := []string{exe, "serve", "--stdio", "--worker", "--subject", s.name}
 				for _, name := range slices.Sorted(maps.Keys(policies)) {

@@ -117,7 +117,7 @@ func (a *armed) spec() jail.Spec {
 			ro[p] = true
 		}
 	}
-	sp := jail.Spec{UID: a.s.lab.UID, GID: a.s.lab.GID, Umask: umask, Env: environment}
+	sp := a.s.lab.confine(a.s.base)
 	state := path.Join(spec.Workspace, spec.StateDir)
 	for _, p := range slices.Sorted(maps.Keys(ro)) {
 		sp.Mounts = append(sp.Mounts, jail.Mount{Path: path.Join(a.s.base, p), ReadOnly: ro[p]})

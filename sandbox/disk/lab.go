@@ -20,6 +20,10 @@ type Lab struct {
 	Dir      string // absolute and free of links
 	UID, GID int    // of subjects
 
+	// Content is a folder that subjects can read and only the bench can write: for
+	// what is too long to be sent to them.
+	Content string
+
 	folder  *os.File // Dir, held: what it is called may come to mean something else
 	other   int      // id of another owner; -1 for an ordinary user
 	claims  []func() // give the ids back
@@ -28,6 +32,9 @@ type Lab struct {
 	cannot  error // why no scenario can be brought about; nil if some can
 	janitor *janitor
 	mount   func() error
+
+	open    bool // for want of mounts nothing of the host's is hidden from subjects
+	foreign Foreign
 }
 
 const labPrefix = "fsbench-"
@@ -79,13 +86,14 @@ func (l *Lab) probe() error {
 	}
 	l.caps, l.notes = fsys.Caps(), fsys.Notes()
 	if l.cannot = l.identify(); l.cannot == nil {
-		l.cannot = l.subject().Possible()
+		l.choose()
 	}
-	return nil
+	l.Content = filepath.Join(l.Dir, contentName)
+	if err := os.Mkdir(l.Content, 0o700); err != nil {
+		return err
+	}
+	return os.Chmod(l.Content, 0o711)
 }
-
-// subject is how every child is confined at least.
-func (l *Lab) subject() jail.Spec { return jail.Spec{UID: l.UID, GID: l.GID, Umask: umask} }
 
 // reachable reports a folder on the way to dir that other identities may not
 // search: their every call would fail for a reason that is no fault.

@@ -1,10 +1,13 @@
 // Package jail starts a child under another identity and in namespaces of its
-// own, so that the kernel refuses it what a scenario wants refused, and neither
-// it nor what it started or mounted outlives the bench.
+// own, so that the kernel refuses it what a scenario wants refused, it can do no
+// harm to the machine, and neither it nor what it started or mounted outlives the
+// bench.
 //
 // The identity and the mounts are set by a short stage of this very program, run
-// again in front of the child. It does not know what the child is. The child
-// still sees the files of the host, as its identity may see them.
+// again in front of the child. It does not know what the child is. The child sees
+// the host's programs and settings, and nothing of people, sessions and services;
+// it can write in what it was given, in folders of its own for temporary files, and
+// nowhere else.
 package jail
 
 import (
@@ -14,11 +17,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"time"
 
 	"github.com/fsbench/fsbench/sandbox"
 )
 
-// Mount is a mount point made for the child alone.
+// Mount is a mount point made for the child alone. It is there although what lies
+// around it is hidden.
 type Mount struct {
 	Path     string // absolute and free of links; bound to itself
 	ReadOnly bool
@@ -32,9 +38,20 @@ type Spec struct {
 	UID int
 	GID int
 
-	// Mounts are made in the order given and made read-only after all are there,
-	// so that a writable one may stand inside a read-only one.
+	// Mounts are made in the order given, so that a writable one may stand inside a
+	// read-only one. Nothing else of the host's can be written.
 	Mounts []Mount
+
+	// Read are files and folders that the child needs of what is hidden: homes, and
+	// folders for temporary files and of services. It finds them at their own place,
+	// read-only. Hide are files and folders that it is not to see either.
+	Read []string
+	Hide []string
+
+	// Open leaves the child the host's files, as its identity may read and write
+	// them. It is for programs that are trusted, on machines where nothing can be
+	// mounted.
+	Open bool
 
 	Umask int
 	Env   []string // the whole environment
@@ -42,6 +59,8 @@ type Spec struct {
 	// Files is how many of the command's ExtraFiles the child gets, from descriptor
 	// 3 on.
 	Files int
+
+	CPU time.Duration // that one process may use up; 0 for a quarter of an hour
 }
 
 // stageName is what the stage is called as. No user types it.
@@ -58,6 +77,8 @@ type order struct {
 	Init   bool // it is the first process of a namespace, and stays to end the others
 	Path   string
 	Argv   []string // empty: do all but start a child
+	Dir    string   // where the child is to be, if it is there
+	Places []place
 }
 
 // argv is how a stage is called. Arguments and paths are any bytes but NUL, so that
@@ -87,6 +108,13 @@ func (s Spec) Possible() error {
 	return err
 }
 
+// Check reports what s asks for that is not there, or that is never shown to a
+// child or hidden from it.
+func (s Spec) Check() error {
+	_, err := s.places()
+	return err
+}
+
 // Wrap changes cmd so that it is started under s. It fails with an error matching
 // sandbox.ErrCannot where this machine or this user cannot do that.
 //
@@ -101,9 +129,17 @@ func (s Spec) Wrap(cmd *exec.Cmd) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", sandbox.ErrCannot, err)
 	}
-	o := order{Spec: s, Parent: os.Getpid(), Argv: cmd.Args, Path: cmd.Path}
+	o := order{Spec: s, Parent: os.Getpid(), Argv: cmd.Args, Path: cmd.Path, Dir: cmd.Dir}
 	if len(o.Argv) == 0 {
 		o.Argv = []string{cmd.Path}
+	}
+	if o.Dir == "" || !filepath.IsAbs(o.Dir) {
+		if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+			return fmt.Errorf("find the current folder: %w", err)
+		}
+	}
+	if o.Places, err = s.places(); err != nil {
+		return err
 	}
 	return ns.stage(cmd, o)
 }

@@ -19,12 +19,12 @@ const selfExe = "/proc/self/exe"
 type namespaces uintptr
 
 const (
-	mounts namespaces = unix.CLONE_NEWNS
-	user   namespaces = unix.CLONE_NEWUSER
+	ownMounts namespaces = unix.CLONE_NEWNS
+	ownUsers  namespaces = unix.CLONE_NEWUSER
 
 	// apart keeps a child from signalling and from outliving the bench, from the
-	// network, and from leaving shared memory behind.
-	apart namespaces = unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC
+	// network, from leaving shared memory behind, and from renaming the machine.
+	apart namespaces = unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 )
 
 // ladder lists what is tried, the most first. An ordinary user needs a namespace
@@ -33,20 +33,23 @@ const (
 func (s Spec) ladder() []namespaces {
 	switch {
 	case os.Geteuid() != 0:
-		return []namespaces{user | mounts | apart, user | mounts}
-	case len(s.Mounts) > 0:
-		return []namespaces{mounts | apart, mounts}
+		return []namespaces{ownUsers | ownMounts | apart, ownUsers | ownMounts}
+	case s.mounts():
+		return []namespaces{ownMounts | apart, ownMounts}
 	}
-	return []namespaces{mounts | apart, 0}
+	return []namespaces{ownMounts | apart, 0}
 }
+
+// mounts reports whether anything is to be mounted.
+func (s Spec) mounts() bool { return !s.Open || len(s.Mounts) > 0 }
 
 // known holds what worked once, by what it was for. A failure is tried again: it
 // may have been of the moment, and costs no more than the child that it prevents.
 var known sync.Map
 
 type purpose struct {
-	uid, gid int
-	mounts   bool
+	uid, gid     int
+	mounts, open bool
 }
 
 // trust returns the namespaces that a child under s gets. They were tried with a
@@ -57,7 +60,10 @@ func (s Spec) trust() (namespaces, error) {
 	if os.Geteuid() != 0 && (s.UID != os.Getuid() || s.GID != os.Getgid()) {
 		return 0, errors.New("only root can start a child under another identity")
 	}
-	key := purpose{s.UID, s.GID, len(s.Mounts) > 0}
+	if !s.Open && s.UID == 0 {
+		return 0, errors.New("nothing of root's can be kept from a child that is root; name another identity")
+	}
+	key := purpose{s.UID, s.GID, s.mounts(), s.Open}
 	if ns, ok := known.Load(key); ok {
 		return ns.(namespaces), nil //nolint:forcetypeassert // nothing else is stored
 	}
@@ -77,19 +83,23 @@ func (s Spec) try(ns namespaces) error {
 	if len(s.Mounts) > 0 {
 		o.Mounts = []Mount{{Path: s.Mounts[0].Path, ReadOnly: true}}
 	}
+	var err error
+	if o.Places, err = (Spec{Open: s.Open}).places(); err != nil {
+		return err
+	}
 	var said bytes.Buffer
 	cmd := &exec.Cmd{Stderr: &said}
 	if err := ns.stage(cmd, o); err != nil {
 		return err
 	}
-	err := cmd.Run()
+	err = cmd.Run()
 	why := strings.TrimPrefix(strings.TrimSpace(said.String()), "fsbench: jail: ")
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, new(*exec.ExitError)) && why != "":
 		return errors.New(why)
-	case ns&user != 0:
+	case ns&ownUsers != 0:
 		return fmt.Errorf("this system gives ordinary users no namespaces: %w", err)
 	}
 	return fmt.Errorf("this root gets no namespaces: %w", err)
@@ -98,15 +108,23 @@ func (s Spec) try(ns namespaces) error {
 // Shares says what a child under s shares with the bench although it should not;
 // empty where it shares nothing of that kind.
 func (s Spec) Shares() string {
-	if ns, err := s.trust(); err != nil || ns&apart == apart {
+	ns, err := s.trust()
+	if err != nil {
 		return ""
 	}
-	return "processes and network: this system gives no namespaces for them"
+	var shared []string
+	if s.Open {
+		shared = append(shared, "the host's files")
+	}
+	if ns&apart != apart {
+		shared = append(shared, "processes and network: this system gives no namespaces for them")
+	}
+	return strings.Join(shared, "; ")
 }
 
 // stage makes cmd the stage that carries out o in namespaces of its own.
 func (ns namespaces) stage(cmd *exec.Cmd, o order) error {
-	o.Mount, o.Init = ns&mounts != 0, ns&apart == apart
+	o.Mount, o.Init = ns&ownMounts != 0, ns&apart == apart
 	argv, err := o.argv()
 	if err != nil {
 		return err
@@ -116,7 +134,7 @@ func (ns namespaces) stage(cmd *exec.Cmd, o order) error {
 	cmd.Path, cmd.Args = selfExe, argv
 	cmd.Env = []string{} // it may stay beside the child, who is not to read what the bench was given
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: uintptr(ns), Setsid: true}
-	if ns&user != 0 {
+	if ns&ownUsers != 0 {
 		// Groups cannot be given up here: an ordinary user could reach what a group
 		// is denied by leaving it, so the kernel forbids that. What the stage needs
 		// for mounts and limits is handed through the exec to it, and given up by it.

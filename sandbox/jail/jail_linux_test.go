@@ -229,10 +229,14 @@ func TestMounts(t *testing.T) {
 	before := mountsOf(t)
 	s.Mounts = []jail.Mount{{Path: ro, ReadOnly: true}, {Path: rw}}
 	got := report(t, s, command("report", ro, rw, beside))
-	for p, want := range map[string]string{ro: "EROFS", rw: "<nil>", beside: "<nil>"} {
+	for p, want := range map[string]string{ro: "EROFS", rw: "<nil>", beside: "ENOENT"} {
 		if got.Writes[p] != want {
 			t.Errorf("writing in %s: %s, want %s", p, got.Writes[p], want)
 		}
+	}
+	s.Open = true
+	if got := report(t, s, command("report", ro, rw, beside)).Writes; got[ro] != "EROFS" || got[rw] != "<nil>" || got[beside] != "<nil>" {
+		t.Errorf("with the host's files: %v", got)
 	}
 	if err := os.WriteFile(ro+"/mine", nil, 0o600); err != nil {
 		t.Errorf("for others it is to stay what it was: %v", err)

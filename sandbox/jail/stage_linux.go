@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
-	"path"
 	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,9 +18,10 @@ import (
 // limits are on what one child can do to the machine. They are far above what a
 // subject needs, and a subject that meets them has met its end.
 var limits = map[int]uint64{
-	unix.RLIMIT_CORE:  0, // the tree is observed, and a dump in it would be blamed on the subject
-	unix.RLIMIT_NPROC: 2048,
-	unix.RLIMIT_FSIZE: 1 << 30, // bytes
+	unix.RLIMIT_CORE:   0, // the tree is observed, and a dump in it would be blamed on the subject
+	unix.RLIMIT_NPROC:  2048,
+	unix.RLIMIT_FSIZE:  1 << 30, // bytes
+	unix.RLIMIT_NOFILE: 4096,
 }
 
 // stage makes the mounts, takes the identity and becomes the child, or its first
@@ -40,26 +42,20 @@ func stage(text string) error {
 	if err != nil {
 		return fmt.Errorf("look for the parent: %w", err)
 	}
-	if o.Mount {
-		if err := mountAll(o.Mounts); err != nil {
-			return err
-		}
-	}
-	if o.Init {
-		// Subjects of other sandboxes are the same user, whose memory could be had
-		// from the host's folder of processes. An ordinary user's are kept apart by
-		// their namespaces of users, and may not be allowed to mount this one.
-		_ = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
-	}
-	if os.Geteuid() == 0 {
-		if err := become(o.UID, o.GID); err != nil {
-			return err
-		}
-	} else {
+	if os.Geteuid() != 0 {
 		// In a namespace of users of its own the child would be root again, and the
 		// modes of its own files would not bind it. The limit is that of the namespace
 		// which is this process's already; some systems do not let it be set.
 		_ = os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
+	}
+	if err := view(o); err != nil {
+		return err
+	}
+	setApart()
+	if os.Geteuid() == 0 {
+		if err := become(o.UID, o.GID); err != nil {
+			return err
+		}
 	}
 	if err := dropCapabilities(); err != nil {
 		return err
@@ -67,7 +63,7 @@ func stage(text string) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("forbid new privileges: %w", err)
 	}
-	if err := limit(); err != nil {
+	if err := limit(o.CPU); err != nil {
 		return err
 	}
 	unix.Umask(o.Umask)
@@ -103,44 +99,6 @@ func inherited(files int) error {
 	return nil
 }
 
-// mountAll makes the mounts private first, so that nothing made here shows
-// anywhere else.
-func mountAll(list []Mount) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
-	}
-	for _, m := range list {
-		if err := withPath(m.Path, func(p string) error { return unix.Mount(p, p, "", unix.MS_BIND, "") }); err != nil {
-			return fmt.Errorf("bind %s: %w", m.Path, err)
-		}
-	}
-	for _, m := range list {
-		if !m.ReadOnly {
-			continue
-		}
-		err := withPath(m.Path, func(p string) error {
-			return unix.MountSetattr(unix.AT_FDCWD, p, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
-		})
-		if err != nil {
-			return fmt.Errorf("make %s read-only: %w", m.Path, err)
-		}
-	}
-	return nil
-}
-
-// withPath hands f a name for what is at p now. A link anywhere in it ends the
-// jail: the tree is the subject's, and a subject of before may have planted one
-// to have something else of the host mounted.
-func withPath(p string, f func(string) error) error {
-	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
-	fd, err := unix.Openat2(unix.AT_FDCWD, p, how)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return f(path.Join("/proc/self/fd", strconv.Itoa(fd)))
-}
-
 func become(uid, gid int) error {
 	if err := syscall.Setgroups(nil); err != nil {
 		return fmt.Errorf("drop groups: %w", err)
@@ -168,12 +126,26 @@ func dropCapabilities() error {
 	return nil
 }
 
-func limit() error {
-	for resource, most := range limits {
+// setApart takes the child out of what no namespace divides. Where that is not
+// possible little is lost.
+func setApart() {
+	// The keys of whoever started the bench are in the session's ring.
+	_, _ = unix.KeyctlJoinSessionKeyring("")
+	// When memory runs out the child goes first, and not what the machine is for.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
+}
+
+func limit(cpu time.Duration) error {
+	if cpu <= 0 {
+		cpu = 15 * time.Minute
+	}
+	all := maps.Clone(limits)
+	all[unix.RLIMIT_CPU] = uint64(max(1, (cpu+time.Second-1)/time.Second))
+	for resource, most := range all {
 		var l unix.Rlimit
 		err := unix.Getrlimit(resource, &l)
 		if err == nil {
-			l.Cur, l.Max = min(l.Max, most), min(l.Max, most)
+			l.Cur, l.Max = min(l.Cur, most), min(l.Max, most)
 			err = unix.Setrlimit(resource, &l)
 		}
 		if err != nil {

@@ -1,0 +1,69 @@
+package disk
+
+import (
+	"fmt"
+
+	"github.com/fsbench/fsbench/sandbox"
+	"github.com/fsbench/fsbench/sandbox/jail"
+)
+
+// contentName is the folder of a lab for what is too long for the protocol. No
+// sandbox is called so: theirs are numbers.
+const contentName = "content"
+
+// Foreign says what a subject needs that this program did not bring along.
+type Foreign struct {
+	Read []string // of what is hidden from subjects; see jail.Needs
+	Hide []string // files and folders that are hidden beside the usual ones
+	Env  []string // the whole environment; see jail.Environment
+}
+
+// Admit lets subjects in that nobody vouches for. It fails with an error matching
+// sandbox.ErrCannot where they could do harm: where the host's files cannot be
+// hidden, or its processes and network not be kept from them.
+func (l *Lab) Admit(f Foreign) error {
+	if l.cannot != nil {
+		return fmt.Errorf("%w: %w", sandbox.ErrCannot, l.cannot)
+	}
+	s := l.subject()
+	if shared := s.Shares(); shared != "" {
+		return fmt.Errorf("%w: a foreign subject would share with the bench %s; fsbench doctor says what to do", sandbox.ErrCannot, shared)
+	}
+	s.Read, s.Hide = f.Read, f.Hide
+	if err := s.Check(); err != nil {
+		return err
+	}
+	l.foreign = f
+	return nil
+}
+
+// subject is how every child is confined at least.
+func (l *Lab) subject() jail.Spec {
+	return jail.Spec{UID: l.UID, GID: l.GID, Umask: umask, Open: l.open, Env: environment}
+}
+
+// choose finds out how well subjects can be confined. This program's own worker is
+// run even where it could see the host's files; it does not look.
+func (l *Lab) choose() {
+	if l.cannot = l.subject().Possible(); l.cannot == nil {
+		return
+	}
+	l.open = true
+	l.cannot = l.subject().Possible()
+}
+
+// confine says how a child is confined whose tree is at base.
+func (l *Lab) confine(base string) jail.Spec {
+	s := l.subject()
+	s.Read = l.foreign.Read
+	if l.foreign.Env != nil {
+		s.Env = l.foreign.Env
+	}
+	if !l.open {
+		// The folder of sandboxes may lie where nothing else is hidden, and holds the
+		// trees of others.
+		s.Hide = append([]string{l.Dir}, l.foreign.Hide...)
+		s.Mounts = []jail.Mount{{Path: l.Content, ReadOnly: true}, {Path: base}}
+	}
+	return s
+}
