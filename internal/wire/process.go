@@ -138,6 +138,10 @@ func (p *Process) State() string { return p.state.String() }
 // Success reports whether it ended by itself with exit code 0, once it has.
 func (p *Process) Success() bool { return p.state.Success() }
 
+// Code is its exit code, once it has ended; negative if it was killed. What stands
+// in front of it in a sandbox passes a signal on as a code from 128.
+func (p *Process) Code() int { return p.state.ExitCode() }
+
 // Drain reads what the process has already written to standard error. Called
 // when an answer has come, it makes diagnostics arrive before the answer that
 // they explain, although they travel by another pipe.

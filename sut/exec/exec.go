@@ -36,6 +36,10 @@ type Options struct {
 	// of Info.Settable that the session needs.
 	Command func(root string, policies spec.Policies) []string
 
+	// Plain returns the command line of a call for a command that is not spoken to
+	// in JSON; see PlainArgv. Command is not asked then.
+	Plain func(root string, c spec.Call) []string
+
 	// Info is what the subject is taken for: there is nobody to ask.
 	Info sut.Info
 
@@ -62,7 +66,7 @@ var _ sut.Driver = (*Driver)(nil)
 
 // New returns a Driver.
 func New(opt Options) *Driver {
-	opt.Info.Wire = true
+	opt.Info.Wire = opt.Plain == nil
 	return &Driver{opt: opt, sessions: map[*session]bool{}}
 }
 
@@ -138,6 +142,9 @@ func (s *session) Do(ctx context.Context, call spec.Call) (spec.Outcome, error) 
 	if ctx.Err() != nil {
 		return unknown, nil
 	}
+	if s.d.opt.Plain != nil {
+		return s.doPlain(ctx, call)
+	}
 	w, err := wire.FromCall(call, s.spool.Carry)
 	if err != nil {
 		return spec.Outcome{}, fmt.Errorf("call %d: %w", call.ID, err)
@@ -146,7 +153,7 @@ func (s *session) Do(ctx context.Context, call spec.Call) (spec.Outcome, error) 
 	if err != nil {
 		return spec.Outcome{}, fmt.Errorf("call %d: %w", call.ID, err)
 	}
-	r, err := s.run(ctx, append(line, '\n'))
+	r, err := s.run(ctx, s.d.opt.Command(s.env.Root, s.policies), append(line, '\n'))
 	switch {
 	case err != nil:
 		return spec.Outcome{}, fmt.Errorf("call %d: %w", call.ID, err)
@@ -170,15 +177,15 @@ func (s *session) Do(ctx context.Context, call spec.Call) (spec.Outcome, error) 
 type result struct {
 	out     []byte
 	success bool
+	exited  bool // by itself, and not by a signal
 	state   string
 	errs    string
 	givenUp bool
 }
 
-// run feeds line to the command and takes what it prints, up to one byte more
+// run feeds input to the command and takes what it prints, up to one byte more
 // than a line may hold.
-func (s *session) run(ctx context.Context, line []byte) (result, error) {
-	argv := s.d.opt.Command(s.env.Root, s.policies)
+func (s *session) run(ctx context.Context, argv []string, input []byte) (result, error) {
 	if len(argv) == 0 {
 		return result{}, errors.New("start the command: want one")
 	}
@@ -196,7 +203,7 @@ func (s *session) run(ctx context.Context, line []byte) (result, error) {
 	// hold up the other direction.
 	var streams sync.WaitGroup
 	streams.Go(func() {
-		_, _ = p.Stdin.Write(line)
+		_, _ = p.Stdin.Write(input)
 		_ = p.Stdin.Close()
 	})
 	var out []byte
@@ -210,7 +217,7 @@ func (s *session) run(ctx context.Context, line []byte) (result, error) {
 	_ = p.Stdin.Close() // for one that ended without reading all
 	streams.Wait()
 	_ = p.Stdout.Close()
-	return result{out: out, success: p.Success(), state: p.State(), errs: tail.String(), givenUp: !stop()}, nil
+	return result{out: out, success: p.Success(), exited: p.Code() >= 0 && p.Code() < 128, state: p.State(), errs: tail.String(), givenUp: !stop()}, nil
 }
 
 // outcome checks what a command printed.
