@@ -46,7 +46,7 @@ func (w *supervised) Child() *sandbox.Child {
 			return err
 		}
 		sp := w.spec()
-		sp.Files = supervisor.Files
+		sp.Files, sp.Read = supervisor.Files, w.s.lab.Read
 		return sp.Wrap(cmd)
 	}}
 }
