@@ -26,6 +26,7 @@ const (
 type place struct {
 	Path string // absolute and free of links
 	Kind kind
+	From string // what is shown there
 }
 
 // scratchFolders are emptied for every child, and are its own to write. All of them
@@ -116,6 +117,7 @@ func (s Spec) places() ([]place, error) {
 			kinds[real] = covered
 		}
 	}
+	from := map[string]string{}
 	for _, p := range s.Read {
 		real, err := resolve(p)
 		if err != nil {
@@ -124,24 +126,47 @@ func (s Spec) places() ([]place, error) {
 		if err := mayShow(real, hidden); err != nil {
 			return nil, fmt.Errorf("read %s: %w", p, err)
 		}
-		kinds[real] = shown
+		// Also by the name that it was given: the links that lead there may be hidden.
+		for _, at := range []string{real, named(kinds, p)} {
+			if k, there := kinds[at]; !there || k == shown {
+				kinds[at], from[at] = shown, real
+			}
+		}
 	}
-	return prune(kinds), nil
+	return prune(kinds, from), nil
 }
 
 // prune sorts places and leaves out what is as it should be anyway: nothing has to
 // be hidden in an empty folder, and nothing shown where the host's files are.
-func prune(kinds map[string]kind) []place {
+func prune(kinds map[string]kind, from map[string]string) []place {
 	var list []place
 	for p, k := range kinds {
 		around := surroundings(kinds, p)
-		if k == shown && around == shown || k == covered && around != shown {
+		if k == shown && around == shown && from[p] == p || k == covered && around != shown {
 			continue
 		}
-		list = append(list, place{p, k})
+		list = append(list, place{p, k, from[p]})
 	}
 	slices.SortFunc(list, func(a, b place) int { return strings.Compare(a.Path, b.Path) })
 	return list
+}
+
+// named returns where p leads in a view in which every folder of kinds is empty:
+// links on the way to the first of them are followed, and there are none in it.
+func named(kinds map[string]kind, p string) string {
+	at := "/"
+	parts := strings.Split(strings.Trim(filepath.Clean(p), "/"), "/")
+	for i, part := range parts {
+		next, err := filepath.EvalSymlinks(filepath.Join(at, part))
+		if err != nil {
+			break
+		}
+		at = next
+		if k, there := kinds[at]; there && k != shown {
+			return filepath.Join(append([]string{at}, parts[i+1:]...)...)
+		}
+	}
+	return at
 }
 
 // surroundings returns what p lies in.
@@ -169,16 +194,18 @@ func mayShow(p string, hidden []string) error {
 	return nil
 }
 
+const wholeHome = "a whole home"
+
 // whole says what of the hidden folders p would uncover from end to end; empty if
 // none.
 func whole(p string) string {
 	for _, home := range append(homes(), privateFolders[:2]...) {
 		if real, err := filepath.EvalSymlinks(home); err == nil && within(real, p) {
-			return "a whole home"
+			return wholeHome
 		}
 	}
 	if filepath.Dir(p) == "/home" {
-		return "a whole home"
+		return wholeHome
 	}
 	if _, there := builtin()[p]; there {
 		return "all that is in " + p

@@ -173,9 +173,10 @@ func furnish(places []place) ([]part, error) {
 		if p.Kind != shown {
 			continue
 		}
-		if parts[i], err = duplicate(p.Path); err != nil {
-			return nil, fmt.Errorf("show %s: %w", p.Path, err)
+		if parts[i], err = duplicate(p.From); err != nil {
+			return nil, fmt.Errorf("show %s: %w", p.From, err)
 		}
+		parts[i].path = p.Path
 	}
 	devs := make([]part, len(nodes))
 	for i, name := range nodes {
