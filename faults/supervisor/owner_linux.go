@@ -107,7 +107,7 @@ func own(o order) error {
 		status, err = w.loop()
 	}
 	if err != nil {
-		// By now nobody would see it on the subject's standard error.
+		fmt.Fprintln(os.Stderr, "fsbench: supervisor:", err)
 		_ = w.bench.ask(report{Blind: err.Error()})
 	}
 	os.Exit(status)
@@ -174,9 +174,9 @@ func (w *owner) seize(pid int) error {
 			}
 			switch err := ptrace(unix.PTRACE_SEIZE, tid, 0, traceOptions); {
 			case errors.Is(err, unix.ESRCH): // it ended
-			case err != nil:
+			case err != nil && tracer(tid) != os.Getpid():
 				return err
-			default:
+			default: // or the kernel was first
 				found = true
 				w.threads[tid] = &thread{tid: tid, proc: w.procs[pid]}
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -85,15 +86,29 @@ func readString(tid int, addr uint64) (string, error) {
 
 // kin returns the process that a thread belongs to, and the parent of that.
 func kin(tid int) (tgid, ppid int) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
-	if err != nil {
+	f := status(tid)
+	if f["Tgid"] == 0 {
 		return tid, 0
 	}
-	field := func(name string) int {
-		_, rest, _ := bytes.Cut(text, []byte("\n"+name+":\t"))
-		line, _, _ := bytes.Cut(rest, []byte("\n"))
-		n, _ := strconv.Atoi(string(line))
-		return n
+	return f["Tgid"], f["PPid"]
+}
+
+// tracer returns the process that traces a thread.
+func tracer(tid int) int { return status(tid)["TracerPid"] }
+
+// status returns the numbers that the kernel tells of a thread; none of one that is
+// gone.
+func status(tid int) map[string]int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	if err != nil {
+		return nil
 	}
-	return field("Tgid"), field("PPid")
+	out := map[string]int{}
+	for _, line := range strings.Split(string(text), "\n") {
+		name, value, _ := strings.Cut(line, ":\t")
+		if n, err := strconv.Atoi(value); err == nil {
+			out[name] = n
+		}
+	}
+	return out
 }
