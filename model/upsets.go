@@ -172,6 +172,20 @@ func barred(x *Exchange) bool {
 // namingOps are the operations that give a file its name.
 var namingOps = []string{"publish", "rename", "link"}
 
+// inWindow reports whether an adversary struck where whoever replaces a file has had
+// the last look at it: at an operation that names the new one, or at the close of the
+// new one before that. An edit that sets the date back is hidden from then on where it
+// comes behind the look at the bytes.
+func inWindow(e Swapped, target string) bool {
+	switch {
+	case slices.Contains(namingOps, e.At.Op):
+		return true
+	case e.At.Path != target:
+		return e.At.Op == "close"
+	}
+	return e.Edit.Op == spec.EditWrite && e.Edit.Mtime != 0 && (e.At.Class == "read" || e.At.Op == "close")
+}
+
 // window returns the branches of the one race that the contract leaves open: the
 // destination of a replacement changes between the last look and the rename, and
 // what was put there is lost.
@@ -181,14 +195,11 @@ func window(trees []spec.World, x *Exchange) []Branch {
 	}
 	var out []Branch
 	for i, e := range x.Edits {
-		if !slices.Contains(namingOps, e.At.Op) {
-			continue
-		}
 		s := resolve(trees[i], x.Header, x.Call.Path, true)
 		if s.no != nil {
 			s = resolve(trees[0], x.Header, x.Call.Path, true) // it was walked before somebody was at the way there
 		}
-		if _, there := trees[i][s.path]; s.no != nil || !there {
+		if _, there := trees[i][s.path]; s.no != nil || !there || !inWindow(e, s.path) {
 			continue
 		}
 		next := tree{tree{trees[len(trees)-1]}.without(s.path)}.with(s.path, x.Call.Content)

@@ -214,8 +214,19 @@ func (k *call) publish(place vfs.Place, tgt *target, b bytesTo) (vfs.ID, error) 
 
 // unchanged is the last look before a file is replaced. A change between it and
 // the rename is not seen: that window is the kernel's to close, and is stated in
-// the documentation.
+// the documentation. Reading the bytes takes a while, in which the file may be
+// replaced: the entry is looked at once more after it.
 func (k *call) unchanged(place vfs.Place, tgt *target, expect string) error {
+	if err := k.sameEntry(place, tgt); err != nil || expect == "" {
+		return err
+	}
+	if err := k.holds(place, tgt.info.ID, expect); err != nil {
+		return err
+	}
+	return k.sameEntry(place, tgt)
+}
+
+func (k *call) sameEntry(place vfs.Place, tgt *target) error {
 	now, err := place.Dir.Lstat(place.Name)
 	switch {
 	case kindOf(err) == spec.ErrNotFound:
@@ -224,10 +235,8 @@ func (k *call) unchanged(place vfs.Place, tgt *target, expect string) error {
 		return err
 	case !k.t.Steps.Same(tgt.info, now):
 		return conflict("the target has changed")
-	case expect == "":
-		return nil
 	}
-	return k.holds(place, tgt.info.ID, expect)
+	return nil
 }
 
 // deny puts a denial on record, before anything has become of it.

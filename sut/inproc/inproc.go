@@ -122,7 +122,7 @@ func (d *Driver) Open(_ context.Context, env sut.Env) (sut.Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open root: %w", err)
 	}
-	s := &session{root: root, offsets: map[spec.SessionID]int64{}}
+	s := &session{root: root, diag: env.Diag, offsets: map[spec.SessionID]int64{}}
 	t := &tools.Tools{
 		Root: root, RootPath: env.Root, Caps: fsys.Caps(), Follow: policies[spec.PolicyLinks] == spec.LinksFollow,
 		Seam: v.seam(env), Steps: tools.Default(),
@@ -201,6 +201,7 @@ type session struct {
 	root   vfs.Dir
 	host   *host.Host
 	do     Do
+	diag   func(level, msg string, attrs map[string]string)
 	closed atomic.Bool
 
 	mu      sync.Mutex
@@ -221,13 +222,16 @@ func (s *session) Do(ctx context.Context, c spec.Call) (spec.Outcome, error) {
 }
 
 // Log implements sut.Session. A line that is not finished is left for the next
-// time, and the stub of a record that a crash cut short is left out.
+// time, and the stub of a record that a crash cut short is left out. A Log that the
+// subject can no longer read, since it went by a name that is another's now, is the
+// subject's loss and no failure of the bench.
 func (s *session) Log(_ context.Context, id spec.SessionID) ([]spec.LogEntry, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	raw, err := s.host.ReadLog(id, s.offsets[id])
 	if err != nil {
-		return nil, true, err
+		s.report("the Log cannot be read", err)
+		return nil, false, nil
 	}
 	raw = raw[:bytes.LastIndexByte(raw, '\n')+1]
 	s.offsets[id] += int64(len(raw))
@@ -251,7 +255,16 @@ func (s *session) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	return errors.Join(s.host.Close(), s.root.Close())
+	if err := s.host.Close(); err != nil {
+		s.report("the Log cannot be ended", err)
+	}
+	return s.root.Close()
+}
+
+func (s *session) report(msg string, err error) {
+	if s.diag != nil {
+		s.diag("ERROR", msg, map[string]string{"error": err.Error()})
+	}
 }
 
 // diagHandler passes warnings on as the trace knows them.
