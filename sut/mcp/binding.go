@@ -132,7 +132,10 @@ func (b Binding) problem() *problem {
 		}
 	}
 	for i, e := range b.Errors {
-		if _, err := regexp.Compile(e.Text); err != nil || e.Text == "" {
+		if e.Text == "" { // it would match everything
+			return wrong("want a regular expression, it is empty", "errors", fmt.Sprint(i), "text")
+		}
+		if _, err := regexp.Compile(e.Text); err != nil {
 			return wrong(fmt.Sprintf("%q: want a regular expression: %v", e.Text, err), "errors", fmt.Sprint(i), "text")
 		}
 		if !slices.ContainsFunc(spec.ErrWords, func(w spec.ErrWord) bool { return w.Kind == e.Kind }) {

@@ -38,7 +38,6 @@ func (s *session) greet(ctx context.Context) (*child, error) {
 	c.conn.fault, c.conn.diag = s.fault, s.report
 	limit, cancel := context.WithTimeout(ctx, s.d.opt.Patience)
 	defer cancel()
-	defer context.AfterFunc(limit, func() { _ = c.conn.Close() })() // the SDK waits for the end of a server that says nothing
 	go c.reap()
 
 	err = c.introduce(limit, b)
@@ -126,6 +125,7 @@ func (c *child) reap() {
 	}
 	_ = c.conn.Close()
 	if !c.within(c.proc.ended) {
+		c.conn.killed.Store(true)
 		c.proc.kill()
 		if !c.within(c.proc.ended) {
 			c.s.fail(errors.New("the server is still there after it was killed"))
@@ -133,7 +133,7 @@ func (c *child) reap() {
 		}
 	}
 	// What it has written is still read, to its end or until that is given up.
-	drained := time.NewTimer(2 * lastWords)
+	drained := time.NewTimer(lastWords)
 	defer drained.Stop()
 	select {
 	case <-c.conn.over:

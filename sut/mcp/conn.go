@@ -10,6 +10,7 @@ import (
 	"io"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -39,6 +40,7 @@ type conn struct {
 
 	over    chan struct{} // closed when Read has nothing more to give
 	closing chan struct{} // closed by Close
+	killed  atomic.Bool   // what is unfinished was not left so by the child
 	close   sync.Once
 
 	mu     sync.Mutex
@@ -204,7 +206,7 @@ func (c *conn) line() ([]byte, error) {
 			c.depart("line-too-long", whole, fmt.Sprintf("more than %d bytes", maxLine))
 			return nil, errDeaf
 		case !errors.Is(err, bufio.ErrBufferFull):
-			if len(bytes.TrimSpace(whole)) > 0 {
+			if len(bytes.TrimSpace(whole)) > 0 && !c.killed.Load() {
 				c.depart("unfinished-line", whole, "")
 			}
 			return nil, io.EOF

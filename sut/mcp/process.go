@@ -103,10 +103,6 @@ func (p *process) run(cmd *exec.Cmd) error {
 		reap(cmd)
 		p.state = cmd.ProcessState
 		p.kill()
-
-		// A reader that never sees the end is stopped. Where pipes have no
-		// deadlines, closing them is left to the owner.
-		_ = p.stdout.SetReadDeadline(time.Now().Add(lastWords))
 	}()
 	if err := <-started; err != nil {
 		return fmt.Errorf("start the server: %w", err)
