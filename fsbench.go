@@ -15,10 +15,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -86,45 +84,10 @@ type Task struct {
 // time, in the order of the tasks, however they finish. It stops early when ctx
 // ends.
 func JudgeAll(ctx context.Context, n int, task func(i int) Task, done func(i int, j reports.Judged)) error {
-	// The result of task i waits for its turn in slot i modulo the window: a task is
-	// only begun when the one that had its slot before is done with.
-	slots := make([]chan reports.Judged, 64*runtime.GOMAXPROCS(0))
-	for i := range slots {
-		slots[i] = make(chan reports.Judged, 1)
-	}
-	window := make(chan struct{}, len(slots))
-	next := make(chan int)
-	go func() {
-		defer close(next)
-		for i := range n {
-			select {
-			case window <- struct{}{}:
-				next <- i
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for i := range next {
-				t := task(i)
-				slots[i%len(slots)] <- Judge(ctx, t.Arena, t.Scenario)
-			}
-		})
-	}
-	defer workers.Wait()
-	for i := range n {
-		select {
-		case j := <-slots[i%len(slots)]:
-			<-window
-			done(i, j)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
+	return explore.Ordered(ctx, n, func(i int) reports.Judged {
+		t := task(i)
+		return Judge(ctx, t.Arena, t.Scenario)
+	}, done)
 }
 
 // Survey judges scenarios in an arena and returns, for every rule that its subject
@@ -206,4 +169,14 @@ func Test(t *testing.T, d sut.Driver, p scenarios.Profile) {
 			}
 		}
 	})
+}
+
+// Explore tries every effect at every step of the call of base in an arena, and
+// judges what comes of each.
+func Explore(ctx context.Context, a Arena, base scenarios.Scenario, opt explore.Options) (explore.Map, error) {
+	opt.Try = func(ctx context.Context, s scenarios.Scenario) (runner.Run, model.Verdict, error) {
+		j := Judge(ctx, a, s)
+		return j.Run, j.Verdict, j.Err
+	}
+	return explore.Explore(ctx, base, opt)
 }

@@ -1,0 +1,51 @@
+package explore
+
+import (
+	"fmt"
+
+	"github.com/fsbench/fsbench/spec"
+)
+
+// Control is a subject that is known to be bad, and where it must be found so. An
+// exploration that does not find it finds nothing else either.
+type Control struct {
+	Mutant string // its name in the zoo
+	Bad    string // what it does
+	Rule   spec.RuleID
+	Op     string // of the step, and the entry that it is about
+	Path   string
+	Effect string
+}
+
+// Controls lists a subject that races and one that is dishonest. Both are explored on
+// the first of Bases.
+var Controls = []Control{
+	{
+		Mutant: "walks-again", Bad: "goes by names that it has checked before",
+		Rule: "PR-005", Op: "open-root", Path: "ws/d", Effect: "entry becomes a link",
+	},
+	{
+		Mutant: "ignores-dir-fsync", Bad: "says ok although a flush has failed",
+		Rule: "AT-023", Op: "sync-dir", Path: "ws/d", Effect: "EIO",
+	},
+}
+
+// Red returns the finding of m that c must have, if it has.
+func (c Control) Red(m Map) (Finding, bool) {
+	for _, f := range m.Findings {
+		strikes := m.Points[f.Point].Strikes
+		if f.Rule != c.Rule || len(strikes) != 1 {
+			continue
+		}
+		s := strikes[0]
+		if string(s.Step.Op) == c.Op && s.Step.Path == c.Path && s.Effect.Name == c.Effect {
+			return f, true
+		}
+	}
+	return Finding{}, false
+}
+
+// String says what is expected of c.
+func (c Control) String() string {
+	return fmt.Sprintf("%s by %s at %s of %s", c.Rule, c.Effect, c.Op, c.Path)
+}

@@ -1,0 +1,299 @@
+package explore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/model"
+	"github.com/fsbench/fsbench/runner"
+	"github.com/fsbench/fsbench/sandbox"
+	"github.com/fsbench/fsbench/scenarios"
+	"github.com/fsbench/fsbench/spec"
+)
+
+// Try runs a scenario and judges the record. An error means that the bench failed.
+type Try func(ctx context.Context, s scenarios.Scenario) (runner.Run, model.Verdict, error)
+
+// Options say how a call is explored.
+type Options struct {
+	Try     Try
+	Pairs   int // pairs of effects to be tried, at most; 0 for single effects only
+	Replays int // how often each finding is tried again
+
+	// Progress hears how many of the points that are known so far are done. It may be
+	// nil.
+	Progress func(done, of int)
+}
+
+// Verdict is what is to be said of one point.
+type Verdict string
+
+// The verdicts.
+const (
+	Pass         Verdict = "pass"
+	Fail         Verdict = "fail"
+	Inconclusive Verdict = "inconclusive" // what was to strike did not
+	Skip         Verdict = "skip"         // the subject or the sandbox cannot
+	Broken       Verdict = "broken"       // the bench failed
+)
+
+// Verdicts lists every Verdict.
+var Verdicts = []Verdict{Pass, Fail, Inconclusive, Skip, Broken}
+
+// Point is one run: what struck where, and what came of it. The point without strikes
+// is the call that nobody disturbs.
+type Point struct {
+	Number  int
+	Strikes []Strike
+	Verdict Verdict
+	Rules   []spec.RuleID // broken
+	Unknown bool          // the subject itself said that it cannot tell what became of the call
+	Why     string        // of a skip, and of what broke
+}
+
+// Finding is one rule that is broken at one point.
+type Finding struct {
+	Point    int // its number
+	Rule     spec.RuleID
+	Got      string
+	Want     []string
+	Scenario scenarios.Scenario
+
+	// Of the runs in which the point was tried again, those that showed it again.
+	Again, Of int
+}
+
+// Map is what is known of one call: its steps, and what came of every point.
+type Map struct {
+	Base     scenarios.Scenario
+	Steps    []faults.Step
+	Points   []Point // by number
+	Findings []Finding
+	Left     int // pairs beyond Options.Pairs
+}
+
+// Count counts the points with a verdict.
+func (m Map) Count(v Verdict) int {
+	n := 0
+	for _, p := range m.Points {
+		if p.Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// Unknown counts the points of which the subject said that it cannot tell.
+func (m Map) Unknown() int {
+	n := 0
+	for _, p := range m.Points {
+		if p.Unknown {
+			n++
+		}
+	}
+	return n
+}
+
+// Struck counts the points at which everything struck that was to strike.
+func (m Map) Struck() int {
+	n := 0
+	for _, p := range m.Points {
+		if len(p.Strikes) > 0 && (p.Verdict == Pass || p.Verdict == Fail) {
+			n++
+		}
+	}
+	return n
+}
+
+// Scenario returns the scenario of a point.
+func (m Map) Scenario(p Point) scenarios.Scenario { return point(m.Base, p.Number, p.Strikes) }
+
+// Explore runs the call of base once undisturbed, and then once for every effect at
+// every step that the subject made. It returns an error if ctx ends, or if a step
+// cannot be struck; what else goes wrong with the bench is the verdict of a point.
+func Explore(ctx context.Context, base scenarios.Scenario, opt Options) (Map, error) {
+	x := &exploration{opt: opt, m: Map{Base: base}}
+	if err := x.run(ctx, []Point{{}}); err != nil {
+		return x.m, err
+	}
+	earlier, err := x.earlier(ctx)
+	if err != nil {
+		return x.m, err
+	}
+	x.m.Steps = x.last[0][min(earlier, len(x.last[0])):]
+	for _, s := range x.m.Steps {
+		if err := checkStep(s); err != nil {
+			return x.m, err
+		}
+	}
+	singles := x.singles()
+	if err := x.run(ctx, singles); err != nil {
+		return x.m, err
+	}
+	if opt.Pairs > 0 {
+		if err := x.run(ctx, x.pairs(singles, x.last)); err != nil {
+			return x.m, err
+		}
+	}
+	return x.m, x.again(ctx)
+}
+
+// earlier returns the number of steps that the calls before the last one take: they
+// only lead up to it, and are not struck.
+func (x *exploration) earlier(ctx context.Context) (int, error) {
+	lead := clone(x.m.Base)
+	lead.Steps = lead.Steps[:len(lead.Steps)-1]
+	if len(lead.Calls()) == 0 {
+		return 0, nil
+	}
+	lead.Faults.Trace = true
+	run, _, err := x.opt.Try(ctx, lead)
+	if err != nil {
+		return 0, fmt.Errorf("%s, without its last call: %w", x.m.Base.Name, err)
+	}
+	return len(run.Steps), nil
+}
+
+// exploration is one under way.
+type exploration struct {
+	opt  Options
+	m    Map
+	last [][]faults.Step // what the subject did at each of the points that were run last
+}
+
+// tried is the result of one run.
+type tried struct {
+	run     runner.Run
+	verdict model.Verdict
+	err     error
+}
+
+// run tries points, and appends them to the map with what came of them.
+func (x *exploration) run(ctx context.Context, points []Point) error {
+	start := len(x.m.Points)
+	x.last = make([][]faults.Step, len(points))
+	return Ordered(ctx, len(points), func(i int) tried {
+		s := point(x.m.Base, start+i, points[i].Strikes)
+		s.Faults.Trace = true
+		run, verdict, err := x.opt.Try(ctx, s)
+		return tried{run, verdict, err}
+	}, func(i int, t tried) {
+		p := points[i]
+		p.Number = start + i
+		p.judge(t)
+		x.m.Points = append(x.m.Points, p)
+		for _, f := range firsts(t.verdict.Findings) {
+			x.m.Findings = append(x.m.Findings, Finding{
+				Point: p.Number, Rule: f.Rule, Got: f.Got, Want: f.Want, Scenario: x.m.Scenario(p),
+			})
+		}
+		x.last[i] = t.run.Steps
+		if x.opt.Progress != nil {
+			x.opt.Progress(len(x.m.Points), start+len(points))
+		}
+	})
+}
+
+// judge says of p what came of it. What was to strike and did not proves nothing,
+// whatever the subject did; a rule that is broken all the same is broken.
+func (p *Point) judge(t tried) {
+	for _, f := range firsts(t.verdict.Findings) {
+		p.Rules = append(p.Rules, f.Rule)
+	}
+	p.Unknown = saidUnknown(t.run)
+	switch {
+	case errors.Is(t.err, sandbox.ErrCannot):
+		p.Verdict, p.Why = Skip, t.err.Error()
+	case t.err != nil:
+		p.Verdict, p.Why = Broken, t.err.Error()
+	case t.run.Skip != "":
+		p.Verdict, p.Why = Skip, t.run.Skip
+	case len(p.Rules) > 0:
+		p.Verdict = Fail
+	case len(t.run.Unfired) > 0:
+		p.Verdict = Inconclusive
+	default:
+		p.Verdict = Pass
+	}
+}
+
+// firsts returns the first finding of each rule, in order.
+func firsts(findings []model.Finding) []model.Finding {
+	var out []model.Finding
+	for _, f := range findings {
+		if !slices.ContainsFunc(out, func(o model.Finding) bool { return o.Rule == f.Rule }) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// saidUnknown reports whether the subject answered that it does not know. One that was
+// killed did not answer.
+func saidUnknown(run runner.Run) bool {
+	crashed := false
+	for _, e := range run.Events {
+		switch {
+		case e.Crash != nil:
+			crashed = true
+		case e.Return != nil && e.Return.Status == spec.StatusUnknown && !crashed:
+			return true
+		}
+	}
+	return false
+}
+
+// singles returns the points of one effect each.
+func (x *exploration) singles() []Point {
+	var out []Point
+	for _, s := range x.m.Steps {
+		for _, e := range Effects(x.m.Base, s) {
+			out = append(out, Point{Strikes: []Strike{{s, e}}})
+		}
+	}
+	return out
+}
+
+// again tries the points of findings again and counts how often they show the same.
+func (x *exploration) again(ctx context.Context) error {
+	n := x.opt.Replays
+	if n == 0 {
+		return nil
+	}
+	return Ordered(ctx, len(x.m.Findings)*n, func(i int) bool {
+		f := x.m.Findings[i/n]
+		_, v, err := x.opt.Try(ctx, f.Scenario)
+		return err == nil && slices.ContainsFunc(v.Findings, func(g model.Finding) bool { return g.Rule == f.Rule })
+	}, func(i int, same bool) {
+		f := &x.m.Findings[i/n]
+		f.Of++
+		if same {
+			f.Again++
+		}
+	})
+}
+
+// Err returns the first failure of the bench, if there was one.
+func (m Map) Err() error {
+	for _, p := range m.Points {
+		if p.Verdict == Broken {
+			return fmt.Errorf("%s, point %d (%s): %s", m.Base.Name, p.Number, p.what(), p.Why)
+		}
+	}
+	return nil
+}
+
+func (p Point) what() string {
+	out := ""
+	for i, s := range p.Strikes {
+		if i > 0 {
+			out += "; "
+		}
+		out += s.String()
+	}
+	return cmp.Or(out, "undisturbed")
+}

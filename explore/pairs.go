@@ -1,0 +1,77 @@
+package explore
+
+import (
+	"slices"
+
+	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/scenarios"
+)
+
+// pairs returns points of two effects: a first one that was tried alone, and struck,
+// and a second one at a step that the subject made after it, which may be one that it
+// only makes when something has gone wrong. Where there are more than Options.Pairs,
+// they are thinned out evenly, and how many are left is kept.
+func (x *exploration) pairs(singles []Point, traces [][]faults.Step) []Point {
+	var out []Point
+	for i := range singles {
+		done := x.m.Points[1+i]
+		if done.Verdict != Pass || !leads(done.Strikes[0].Effect) {
+			continue
+		}
+		first := done.Strikes[0]
+		at := slices.IndexFunc(traces[i], func(s faults.Step) bool { return s.Key == first.Step.Key })
+		if at < 0 {
+			continue
+		}
+		for _, s := range traces[i][at+1:] {
+			if checkStep(s) != nil {
+				continue
+			}
+			for _, e := range followers(x.m.Base, s) {
+				out = append(out, Point{Strikes: []Strike{first, {s, e}}})
+			}
+		}
+	}
+	if n := x.opt.Pairs; len(out) > n {
+		x.m.Left = len(out) - n
+		thin := make([]Point, n)
+		for i := range thin {
+			thin[i] = out[i*len(out)/n]
+		}
+		out = thin
+	}
+	return out
+}
+
+// leads reports whether a second effect after e can tell more than e alone: nothing
+// follows a crash, and of the errnos one that is a denial, one that is none and one
+// that hides something stand for the others.
+func leads(e Effect) bool {
+	switch e.Group {
+	case Crash:
+		return false
+	case Errno:
+		return e.Do.Errno == "EACCES" || e.Do.Errno == "ENOSPC" || e.Do.Errno == "EIO"
+	case After:
+		return e.Do.Errno == "EIO"
+	case Short, Swap:
+	}
+	return true
+}
+
+// followers returns the effects that come second: a failure, a failure that is none, a
+// crash.
+func followers(base scenarios.Scenario, s faults.Step) []Effect {
+	return slices.DeleteFunc(Effects(base, s), func(e Effect) bool {
+		switch e.Group {
+		case Errno, After:
+			return e.Do.Errno != "EIO" && (e.Group == After || e.Do.Errno != "EACCES")
+		case Crash:
+			return e.After
+		case Short:
+			return false
+		case Swap:
+		}
+		return true
+	})
+}
