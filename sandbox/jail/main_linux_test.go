@@ -43,6 +43,12 @@ func TestMain(m *testing.M) {
 			daemon(os.Args[2], os.Args[3], true)
 		case "descendant":
 			daemon(os.Args[2], os.Args[3], false)
+		case "hostile":
+			hostile(os.Args[2], os.Args[3])
+		case "unmask":
+			unmask(os.Args[2])
+		case "stubborn":
+			stubborn(os.Args[2], os.Args[3])
 		case "parent":
 			parent(os.Args[2:])
 		}
