@@ -214,7 +214,7 @@ func (x *execution) open(ctx context.Context) error {
 		},
 	}
 	if c := x.armed.Child(); c != nil {
-		env.Wrap = c.Wrap
+		env.Wrap, env.Lasting = c.Wrap, c.Lasting
 		if c.Plan != nil {
 			env.Worker = &sut.Worker{Plan: c.Plan, Event: c.Event, Edit: c.Edit}
 		}

@@ -93,6 +93,10 @@ type Child struct {
 	// Wrap puts the command into the sandbox before it starts.
 	Wrap func(*exec.Cmd) error
 
+	// Lasting says that the sandbox will be filled again for other runs, which the
+	// process may serve too.
+	Lasting bool
+
 	// Plan, Event and Edit arm the reference's own worker: the plan for it, its
 	// events as they come, and an adversary's edits on its behalf.
 	Plan  json.RawMessage

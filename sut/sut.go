@@ -52,6 +52,17 @@ type Session interface {
 	Close() error
 }
 
+// Lasting is a Session whose process can serve another run in the same root. In
+// between the root is emptied and filled again behind its back.
+type Lasting interface {
+	Session
+
+	// Rest ends what the process does for the run, and Again makes the session as
+	// new. They fail where the process cannot, and never start another.
+	Rest(ctx context.Context) error
+	Again(ctx context.Context) error
+}
+
 // Env is what a session runs in.
 type Env struct {
 	Root     string        // absolute; the only tree that the session may touch
@@ -63,6 +74,10 @@ type Env struct {
 
 	// Wrap puts a child process into the sandbox before it starts; nil in process.
 	Wrap func(*exec.Cmd) error
+
+	// Lasting says that there will be other runs in this root, which its process may
+	// serve too; see Reuse.
+	Lasting bool
 
 	// Worker arms a fault plan inside the reference's own child; nil for others.
 	Worker *Worker

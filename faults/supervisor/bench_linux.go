@@ -37,6 +37,10 @@ type Supervisor struct {
 // line is the connection to one owner.
 type line struct {
 	ours, theirs *os.File
+	out          *json.Encoder // guarded by say
+	say          sync.Mutex
+	armed        chan struct{} // the owner has taken in another plan
+	gone         chan struct{} // nothing more is to be heard of it
 
 	mu   sync.Mutex
 	busy bool // what was read is not yet taken in
@@ -117,7 +121,11 @@ func (s *Supervisor) Wrap(cmd *exec.Cmd) error {
 	if err := unix.SetNonblock(pair[0], true); err != nil {
 		return fmt.Errorf("connect to the owner: %w", err)
 	}
-	l := &line{ours: os.NewFile(uintptr(pair[0]), "owner"), theirs: os.NewFile(uintptr(pair[1]), "bench")}
+	l := &line{
+		ours: os.NewFile(uintptr(pair[0]), "owner"), theirs: os.NewFile(uintptr(pair[1]), "bench"),
+		armed: make(chan struct{}, 1), gone: make(chan struct{}),
+	}
+	l.out = json.NewEncoder(l.ours)
 	cmd.Path, cmd.Args, cmd.ExtraFiles = "/proc/self/exe", argv, []*os.File{l.theirs}
 	s.mu.Lock()
 	s.lines = append(s.lines, l)
@@ -143,8 +151,9 @@ func (s *Supervisor) left() faults.Plan {
 
 // listen takes in what an owner reports until it ends.
 func (s *Supervisor) listen(l *line) {
+	defer close(l.gone)
 	defer func() { _ = l.ours.Close() }()
-	in, out := json.NewDecoder(l), json.NewEncoder(l.ours)
+	in := json.NewDecoder(l)
 	for {
 		var r report
 		if err := in.Decode(&r); err != nil {
@@ -153,16 +162,53 @@ func (s *Supervisor) listen(l *line) {
 			}
 			return
 		}
-		if r.Hello {
-			_ = l.theirs.Close() // the owner has its own; the end of that one is to be seen
+		if r.Armed {
+			l.armed <- struct{}{}
+			continue
 		}
 		done := s.take(r)
-		if r.Step == nil {
-			if err := out.Encode(answer{done}); err != nil {
-				return // it is dead; its end is told elsewhere
-			}
+		if r.Step == nil && l.answer(answer{Done: done}) != nil {
+			return // it is dead; its end is told elsewhere
 		}
 	}
+}
+
+func (l *line) answer(a answer) error {
+	l.say.Lock()
+	defer l.say.Unlock()
+	return l.out.Encode(a)
+}
+
+// Rearm puts another plan in force around the processes that there are, and begins
+// to count anew. They must be at rest.
+func (s *Supervisor) Rearm(plan faults.Plan, watch []string, sink trace.Sink) error {
+	if err := plan.Check(); err != nil {
+		return fmt.Errorf("arm: %w", err)
+	}
+	s.handOver()
+	s.mu.Lock()
+	s.opt.Plan, s.opt.Watch, s.opt.Sink = plan, watch, sink
+	s.fired, s.steps, s.blind, s.crashed, s.err = map[string]bool{}, nil, nil, false, nil
+	s.lines = slices.DeleteFunc(s.lines, func(l *line) bool {
+		select {
+		case <-l.gone:
+			return true
+		default:
+			return false
+		}
+	})
+	lines := slices.Clone(s.lines)
+	s.mu.Unlock()
+	for _, l := range lines {
+		if l.answer(answer{Arm: &arming{Plan: plan, Watch: watch}}) != nil {
+			continue // it has ended
+		}
+		select {
+		case <-l.armed:
+		case <-l.gone:
+		}
+	}
+	return nil
 }
 
 func (s *Supervisor) take(r report) (done bool) {
@@ -175,8 +221,9 @@ func (s *Supervisor) take(r report) (done bool) {
 			s.fired[f.Injection] = true
 		}
 		s.crashed = s.crashed || r.Event.Crash != nil
+		sink := s.opt.Sink
 		s.mu.Unlock()
-		s.opt.Sink.Emit(*r.Event)
+		sink.Emit(*r.Event)
 	case r.Step != nil || r.Blind != "":
 		s.mu.Lock()
 		if r.Step != nil {
@@ -193,7 +240,10 @@ func (s *Supervisor) take(r report) (done bool) {
 // record. One without any did not fire.
 func (s *Supervisor) swap(at trace.Fired) bool {
 	fired := false
-	for _, in := range s.opt.Plan.Injections {
+	s.mu.Lock()
+	plan, sink := s.opt.Plan, s.opt.Sink
+	s.mu.Unlock()
+	for _, in := range plan.Injections {
 		if in.ID != at.Injection {
 			continue
 		}
@@ -212,9 +262,9 @@ func (s *Supervisor) swap(at trace.Fired) bool {
 				s.mu.Lock()
 				s.fired[in.ID] = true
 				s.mu.Unlock()
-				s.opt.Sink.Emit(trace.Event{Actor: trace.ActorFault, Fault: &at})
+				sink.Emit(trace.Event{Actor: trace.ActorFault, Fault: &at})
 			}
-			s.opt.Sink.Emit(trace.Event{Actor: trace.ActorFault, Edit: &e})
+			sink.Emit(trace.Event{Actor: trace.ActorFault, Edit: &e})
 		}
 	}
 	return fired
@@ -226,13 +276,10 @@ func (s *Supervisor) fail(err error) {
 	s.err = cmp.Or(s.err, err)
 }
 
-// Steps lists what the subjects have done in the tree. All that preceded an answer
+// Steps lists what the subjects that were started have done in the tree. All that preceded an answer
 // of theirs is in it: an owner speaks before it lets them go on.
 func (s *Supervisor) Steps() []faults.Step {
-	s.mu.Lock()
-	lines := slices.Clone(s.lines)
-	s.mu.Unlock()
-	for _, l := range lines {
+	for _, l := range s.handOver() {
 		for !l.drained() {
 			time.Sleep(20 * time.Microsecond)
 		}
@@ -240,6 +287,17 @@ func (s *Supervisor) Steps() []faults.Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.steps)
+}
+
+// handOver gives up the owners' ends of the lines, which they have by now: the end
+// of those is to be seen.
+func (s *Supervisor) handOver() []*line {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lines {
+		_ = l.theirs.Close()
+	}
+	return slices.Clone(s.lines)
 }
 
 // Unfired lists injections that had no effect so far, and what could not be seen:
@@ -273,10 +331,8 @@ func (s *Supervisor) Revive() {
 
 // Stop ends the plan. No owner is started after it.
 func (s *Supervisor) Stop() error {
+	s.handOver()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.lines {
-		_ = l.theirs.Close() // of an owner that was never started
-	}
 	return s.err
 }

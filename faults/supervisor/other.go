@@ -6,6 +6,7 @@ import (
 	"os/exec"
 
 	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/trace"
 )
 
 // Files is the number of descriptors that a wrapped command needs.
@@ -31,6 +32,9 @@ func (*Supervisor) Crashed() bool { return false }
 
 // Revive does nothing.
 func (*Supervisor) Revive() {}
+
+// Rearm is never called.
+func (*Supervisor) Rearm(faults.Plan, []string, trace.Sink) error { return ErrCannot }
 
 // Stop does nothing.
 func (*Supervisor) Stop() error { return nil }

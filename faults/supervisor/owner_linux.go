@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -65,6 +68,7 @@ type owner struct {
 	bench *bench
 	main  int // process id of the subject
 
+	mu      sync.Mutex // held from a stop to its end, and while another plan comes
 	threads map[int]*thread
 	procs   map[int]*proc
 	plan    plan
@@ -93,7 +97,8 @@ func own(o order) error {
 	w := &owner{order: o, threads: map[int]*thread{}, procs: map[int]*proc{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
 	unix.CloseOnExec(3)
 	sock := os.NewFile(3, "bench")
-	w.bench = &bench{in: json.NewDecoder(bufio.NewReader(sock)), out: json.NewEncoder(sock)}
+	w.bench = &bench{answers: make(chan answer), out: json.NewEncoder(sock)}
+	go w.listen(json.NewDecoder(bufio.NewReader(sock)))
 	// The subject may be the same user. It is kept from this process's memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("keep the subject out: %w", err)
@@ -213,14 +218,17 @@ func (w *owner) loop() (int, error) {
 		case !ws.Stopped():
 			continue
 		}
-		if err := w.stopped(w.thread(tid), ws); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := w.stopped(tid, ws); err != nil && !errors.Is(err, unix.ESRCH) {
 			return 0, err // ESRCH: it was killed meanwhile, and its end comes next
 		}
 	}
 }
 
 // stopped deals with one stop of a thread and lets it go on.
-func (w *owner) stopped(t *thread, ws unix.WaitStatus) error {
+func (w *owner) stopped(tid int, ws unix.WaitStatus) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.thread(tid)
 	const sysgood = unix.SIGTRAP | 0x80
 	sig, event := ws.StopSignal(), int(ws)>>16
 	t.rest = event == unix.PTRACE_EVENT_STOP && sig != unix.SIGTRAP
@@ -276,12 +284,59 @@ func (w *owner) kill() {
 
 // bench is the other end.
 type bench struct {
-	in  *json.Decoder
+	answers chan answer // closed when the bench is gone
+
+	mu  sync.Mutex
 	out *json.Encoder
+}
+
+// listen takes in what the bench says. A plan comes between calls, while the subject
+// has nothing to do.
+func (w *owner) listen(in *json.Decoder) {
+	defer close(w.bench.answers)
+	for {
+		var a answer
+		if err := in.Decode(&a); err != nil {
+			return
+		}
+		if a.Arm == nil {
+			w.bench.answers <- a
+			continue
+		}
+		w.arm(*a.Arm)
+		if err := w.bench.tell(report{Armed: true}); err != nil {
+			return
+		}
+	}
+}
+
+// arm puts another plan in force. The steps of its run are counted from one.
+func (w *owner) arm(o arming) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.plan, w.keys = newPlan(o.Plan, o.Watch), newKeys(o.Plan.Names)
+	alive := map[*proc]bool{}
+	for _, t := range w.threads {
+		alive[t.proc] = true
+	}
+	for pid, p := range w.procs {
+		if p.children = 0; !alive[p] {
+			delete(w.procs, pid)
+		}
+	}
+	for _, p := range w.procs {
+		for _, q := range w.procs {
+			if path.Dir(strings.ReplaceAll(q.role, ".", "/")) == strings.ReplaceAll(p.role, ".", "/") {
+				p.children++
+			}
+		}
+	}
 }
 
 // tell reports without waiting.
 func (b *bench) tell(r report) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if err := b.out.Encode(r); err != nil {
 		return fmt.Errorf("the bench is gone: %w", err)
 	}
@@ -299,9 +354,9 @@ func (b *bench) swap(r report) (bool, error) {
 	if err := b.tell(r); err != nil {
 		return false, err
 	}
-	var a answer
-	if err := b.in.Decode(&a); err != nil {
-		return false, fmt.Errorf("the bench is gone: %w", err)
+	a, ok := <-b.answers
+	if !ok {
+		return false, errors.New("the bench is gone")
 	}
 	return a.Done, nil
 }

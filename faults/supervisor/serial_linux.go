@@ -52,6 +52,8 @@ func (w *owner) next() error {
 			return nil
 		}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	i := 0
 	for j := range w.held {
 		if cmp.Less(w.held[j].name, w.held[i].name) {

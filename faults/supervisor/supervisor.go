@@ -94,9 +94,18 @@ type report struct {
 	Event *trace.Event `json:"event,omitempty"`
 	Swap  *trace.Fired `json:"swap,omitempty"` // the edits of the injection are due
 	Blind string       `json:"blind,omitempty"`
+	Armed bool         `json:"armed,omitempty"` // another plan is in force
 }
 
 // answer says that a report was taken in, and of a swap, whether anything changed.
+// Or it is no answer, and brings another plan.
 type answer struct {
-	Done bool `json:"done"`
+	Done bool    `json:"done,omitempty"`
+	Arm  *arming `json:"arm,omitempty"`
+}
+
+// arming is what changes from run to run.
+type arming struct {
+	Plan  faults.Plan `json:"plan"`
+	Watch []string    `json:"watch,omitempty"`
 }

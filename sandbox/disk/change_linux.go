@@ -31,6 +31,9 @@ func (h *hands) build(w spec.World) error {
 		} else {
 			err = h.place(p, spec.Node{Type: n.Type, Mode: bare[n.Type], Owner: n.Owner, Content: n.Content, Link: n.Link}, false)
 		}
+		if p == spec.Workspace && n.Type == spec.TypeDir && errors.Is(err, fs.ErrExist) {
+			err = nil // it outlasts a run; see rest
+		}
 		if err != nil {
 			return err
 		}

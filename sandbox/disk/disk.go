@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/fsbench/fsbench/faults/supervisor"
 	"github.com/fsbench/fsbench/sandbox"
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/vfs"
@@ -27,7 +28,9 @@ type Sandbox struct {
 	base string // absolute path of the tree
 	hand *hands
 
-	foreign bool // subjects meet plans from outside
+	foreign bool                   // subjects meet plans from outside
+	sup     *supervisor.Supervisor // of a foreign one, since its first plan
+	ws      id                     // the workspace of a foreign one
 
 	mu     sync.Mutex // held while the hands are at work, and for what follows
 	mounts []mount
@@ -82,6 +85,9 @@ func (s *Sandbox) Build(w spec.World) error {
 		w[p] = n
 	}
 	if err := s.hand.build(w); err != nil {
+		return err
+	}
+	if err := s.settle(); err != nil {
 		return err
 	}
 	for _, p := range w.Paths() {
@@ -167,6 +173,9 @@ func (s *Sandbox) Close() error {
 	}
 	for _, prep := range s.preps {
 		prep.close()
+	}
+	if s.rest() {
+		return nil
 	}
 	s.mounts, s.preps = nil, nil
 	return s.hand.remove()

@@ -39,6 +39,9 @@ type Lab struct {
 
 	open    bool // for want of mounts nothing of the host's is hidden from subjects
 	foreign Foreign
+
+	mu   sync.Mutex
+	idle []*Sandbox // for foreign subjects, at rest
 }
 
 const labPrefix = "fsbench-"
@@ -161,7 +164,8 @@ func (l *Lab) New() (*Sandbox, error) {
 func (l *Lab) Close() error {
 	var err error
 	if l.folder != nil {
-		err = sweep(l.folder)
+		err = l.closeIdle()
+		err = errors.Join(err, sweep(l.folder))
 	}
 	if l.janitor != nil {
 		err = errors.Join(err, l.janitor.dismiss())

@@ -11,16 +11,6 @@ import (
 	"github.com/fsbench/fsbench/trace"
 )
 
-// Foreign returns an empty sandbox for subjects that know nothing of fault plans:
-// what the kernel cannot be made to do is done to them from outside.
-func (l *Lab) Foreign() (*Sandbox, error) {
-	s, err := l.New()
-	if err == nil {
-		s.foreign = true
-	}
-	return s, err
-}
-
 // supervised is a plan in force around a foreign process.
 type supervised struct {
 	*armed
@@ -30,18 +20,24 @@ type supervised struct {
 var _ sandbox.Armed = (*supervised)(nil)
 
 func (a *armed) supervised(sink trace.Sink) (sandbox.Armed, error) {
+	if sup := a.s.sup; sup != nil {
+		return &supervised{a, sup}, sup.Rearm(a.plan, a.watch, sink)
+	}
 	sup, err := supervisor.New(supervisor.Options{
 		Base: a.s.base, Plan: a.plan, Sink: sink, Watch: a.watch, Hands: sandbox.Attempt(a.s.Edit),
 	})
 	if errors.Is(err, supervisor.ErrCannot) {
 		err = fmt.Errorf("%w: %w", sandbox.ErrCannot, err)
 	}
+	a.s.sup = sup
 	return &supervised{a, sup}, err
 }
 
 // Child implements sandbox.Armed. The owner is confined as its subject is.
 func (w *supervised) Child() *sandbox.Child {
-	return &sandbox.Child{Wrap: func(cmd *exec.Cmd) error {
+	// Mounts are made when a process starts.
+	lasting := len(w.mounts) == 0 && len(w.s.mounts) == 0
+	return &sandbox.Child{Lasting: lasting, Wrap: func(cmd *exec.Cmd) error {
 		if err := w.sup.Wrap(cmd); err != nil {
 			return err
 		}

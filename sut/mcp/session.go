@@ -236,6 +236,23 @@ func (s *session) failure() error {
 	return s.failed
 }
 
+// Rest implements sut.Lasting. A server knows of no runs: it is enough that it lives.
+func (s *session) Rest(ctx context.Context) error { return s.Again(ctx) }
+
+// Again implements sut.Lasting.
+func (s *session) Again(ctx context.Context) error {
+	select {
+	case s.baton <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.baton }()
+	if s.closed.Load() || s.child == nil || s.child.over() {
+		return ErrServer
+	}
+	return s.failure()
+}
+
 // Close implements sut.Session. The server sees the end of its standard input,
 // and is killed after the grace period.
 func (s *session) Close() error {

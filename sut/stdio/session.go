@@ -45,7 +45,7 @@ type Session struct {
 	diags diagnostics
 }
 
-var _ sut.Session = (*Session)(nil)
+var _ sut.Lasting = (*Session)(nil)
 
 func (s *Session) lock(ctx context.Context) error {
 	select {
@@ -265,6 +265,43 @@ func (s *Session) fail(err error) {
 	if s.failed == nil {
 		s.failed = err
 	}
+}
+
+// Rest implements sut.Lasting: the child finishes what is under way and gives up its
+// root. One that has died, or that takes long over it, is not worth keeping.
+func (s *Session) Rest(ctx context.Context) error {
+	return s.keep(ctx, func(ctx context.Context, c *child) error {
+		for _, method := range []string{wire.MethodQuiesce, wire.MethodClose} {
+			if err := c.request(ctx, method, wire.Empty{}, &wire.Empty{}); err != nil {
+				return err
+			}
+		}
+		c.opened = false
+		return nil
+	})
+}
+
+// Again implements sut.Lasting: the root is opened anew.
+func (s *Session) Again(ctx context.Context) error {
+	return s.keep(ctx, func(ctx context.Context, c *child) error { return c.open(ctx, false) })
+}
+
+// keep does something with the child that there is.
+func (s *Session) keep(ctx context.Context, do func(context.Context, *child) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.d.opt.Grace)
+	defer cancel()
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	if s.closed.Load() || s.child == nil || s.child.dead() {
+		return errEnded
+	}
+	s.mu.Lock()
+	clear(s.seen)
+	err := s.failed
+	s.mu.Unlock()
+	return errors.Join(err, do(ctx, s.child))
 }
 
 // Close implements sut.Session. The child is asked to end, then sees the end of
