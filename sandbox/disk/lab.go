@@ -20,10 +20,6 @@ type Lab struct {
 	Dir      string // absolute and free of links
 	UID, GID int    // of subjects
 
-	// Read are files and folders that foreign subjects may read beside the system's
-	// own. It is set before the first sandbox is made.
-	Read []string
-
 	// Content is a folder that subjects can read and only the bench can write: for
 	// what is too long to be sent to them.
 	Content string

@@ -42,7 +42,7 @@ func (w *supervised) Child() *sandbox.Child {
 			return err
 		}
 		sp := w.spec()
-		sp.Files, sp.Read = supervisor.Files, w.s.lab.Read
+		sp.Files = supervisor.Files
 		return sp.Wrap(cmd)
 	}}
 }
