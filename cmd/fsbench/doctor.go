@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -15,13 +16,14 @@ import (
 )
 
 type doctorCmd struct {
-	Dir  string `placeholder:"DIR" help:"Folder whose file system is looked at; the one for temporary files otherwise."`
-	JSON bool   `help:"Print as JSON."`
+	Dir   string `placeholder:"DIR" help:"Folder whose file system is looked at; the one for temporary files otherwise."`
+	Sweep bool   `help:"Only remove what killed runs have left in the folder."`
+	JSON  bool   `help:"Print as JSON."`
 }
 
 func (doctorCmd) Help() string {
 	return `Runs the conformance checks of the port on this machine's file system and on the one
-in memory, and says what cannot be brought about here, and why.
+in memory, and says what cannot be brought about here, why, and what would help.
 
 Example: fsbench doctor --dir /var/tmp`
 }
@@ -36,6 +38,7 @@ type health struct {
 	Disk     string   `json:"disk_conformance"`
 	Sandbox  string   `json:"disk_sandbox"`
 	Notes    []string `json:"notes"`
+	Cures    []string `json:"cures"`
 	Profiles []string `json:"profiles"`
 }
 
@@ -44,8 +47,11 @@ func (c *doctorCmd) Run(a *app) error {
 	if dir == "" {
 		dir = os.TempDir()
 	}
+	if c.Sweep {
+		return c.sweep(a, dir)
+	}
 	h := health{
-		Platform: runtime.GOOS + "/" + runtime.GOARCH, Root: os.Geteuid() == 0, Dir: dir, Notes: []string{},
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, Root: os.Geteuid() == 0, Dir: dir, Notes: []string{}, Cures: []string{},
 		Mem: "ok", Disk: "ok", Sandbox: "ok",
 	}
 	cred := memfs.Cred{UID: 1000, GID: 1000, Umask: 0o022}
@@ -60,6 +66,7 @@ func (c *doctorCmd) Run(a *app) error {
 		h.Sandbox = err.Error()
 	} else {
 		h.Notes = append(h.Notes, lab.Notes()...)
+		h.Cures = append(h.Cures, lab.Cures()...)
 		if err := lab.Close(); err != nil {
 			return err
 		}
@@ -87,6 +94,20 @@ func (h *health) disk(dir string) error {
 	return err
 }
 
+func (c *doctorCmd) sweep(a *app, dir string) error {
+	removed, err := disk.Sweep(dir)
+	switch {
+	case c.JSON:
+		return errors.Join(err, a.json(map[string][]string{"removed": append([]string{}, removed...)}))
+	case err == nil && len(removed) == 0:
+		fmt.Fprintf(a.out, "nothing to remove in %s\n", dir)
+	}
+	for _, p := range removed {
+		fmt.Fprintf(a.out, "removed %s\n", p)
+	}
+	return err
+}
+
 func (c *doctorCmd) print(a *app, h health) error {
 	sick := h.Mem != "ok" || h.Disk != "ok"
 	if c.JSON {
@@ -101,6 +122,9 @@ func (c *doctorCmd) print(a *app, h health) error {
 		fmt.Fprintf(a.out, "disk sandbox  %s\n", h.Sandbox)
 		for _, n := range h.Notes {
 			fmt.Fprintf(a.out, "note          %s\n", n)
+		}
+		for _, cure := range h.Cures {
+			fmt.Fprintf(a.out, "cure          %s\n", cure)
 		}
 		fmt.Fprintf(a.out, "profiles      %s\n", strings.Join(h.Profiles, " "))
 	}

@@ -13,9 +13,9 @@ import (
 // subject that is still alive may be filling it.
 const mostRounds = 100
 
-// clearAway removes one sandbox from the lab.
+// clearAway removes one sandbox from the lab, or a file of the lab's own.
 func clearAway(lab int, name string) error {
-	room, _, err := freed(lab, name)
+	room, st, err := freed(lab, name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
@@ -23,6 +23,9 @@ func clearAway(lab int, name string) error {
 		return fmt.Errorf("remove %q: %w", name, err)
 	}
 	defer unix.Close(room)
+	if !st.is(unix.S_IFDIR) {
+		return unlinkFreed(lab, name, room, st)
+	}
 	names, err := list(room)
 	errs := []error{err}
 	for _, n := range names {

@@ -42,6 +42,14 @@ func (l *Lab) subject() jail.Spec {
 	return jail.Spec{UID: l.UID, GID: l.GID, Umask: umask, Open: l.open, Env: environment}
 }
 
+// Cures says what keeps subjects from being confined here, or looked at, and what to
+// do: a line each.
+func (l *Lab) Cures() []string {
+	s := l.subject()
+	s.Open = false
+	return s.Cures()
+}
+
 // choose finds out how well subjects can be confined. This program's own worker is
 // run even where it could see the host's files; it does not look.
 func (l *Lab) choose() {

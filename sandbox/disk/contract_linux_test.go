@@ -55,7 +55,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("%d descriptors were left open", after-before)
 	}
 	entries, err := os.ReadDir(l.Dir)
-	left := slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name() == contentName })
+	left := slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name() == contentName || e.Name() == markerName })
 	if err != nil || len(left) > 0 {
 		t.Errorf("closed sandboxes left %v (%v)", left, err)
 	}

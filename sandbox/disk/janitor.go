@@ -80,6 +80,9 @@ func Main() {
 	if err == nil {
 		folder, err = os.Open(dir)
 	}
+	if err == nil {
+		err = mark(dir)
+	}
 	if err != nil {
 		_, _ = os.Stdout.WriteString(err.Error())
 		syscall.Exit(1)

@@ -151,6 +151,7 @@ const lesserName = "fsbench-lesser"
 type ability struct {
 	Err     string // of NewLab
 	Notes   string
+	Cures   string
 	Built   map[string]string // how building ended
 	Watched []string          // injections that are left to the kernel
 	Ends    []string          // of a child's calls
@@ -195,7 +196,7 @@ func report(dir string) ability {
 	if err != nil {
 		return ability{Err: err.Error()}
 	}
-	r := ability{Notes: strings.Join(l.Notes(), "\n"), Built: map[string]string{}}
+	r := ability{Notes: strings.Join(l.Notes(), "\n"), Cures: strings.Join(l.Cures(), "\n"), Built: map[string]string{}}
 	defer func() {
 		if err := l.Close(); err != nil {
 			r.Err = err.Error()
@@ -260,32 +261,34 @@ func TestLesserPowers(t *testing.T) {
 		args  []string
 		built string // plain, mount, immutable, other
 		notes string // one that must be there
+		cures string // what takes it away
 		watch []string
 		ends  []string // from the second call on
 	}{
 		{
 			"a root that may not mount",
 			[]string{"caps", "DIR", strconv.Itoa(unix.CAP_SYS_ADMIN)},
-			"ok cannot ok ok", "EROFS is synthetic",
+			"ok cannot ok ok", "EROFS is synthetic", "docker run --cap-add SYS_ADMIN",
 			[]string{"eacces", "eperm"},
 			[]string{"EACCES", "ok"},
 		},
 		{
 			"a root without the flag",
 			[]string{"caps", "DIR", strconv.Itoa(unix.CAP_LINUX_IMMUTABLE)},
-			"ok ok cannot ok", "",
+			"ok ok cannot ok", "", "",
 			[]string{"eacces", "erofs"},
 			[]string{"EACCES", "EROFS"},
 		},
 		{
 			"a root that owns nothing",
 			[]string{"caps", "DIR", strconv.Itoa(unix.CAP_CHOWN), strconv.Itoa(unix.CAP_SETUID)},
-			"cannot cannot cannot cannot", "this root lacks CAP_CHOWN, CAP_SETUID", nil, nil,
+			"cannot cannot cannot cannot", "this root lacks CAP_CHOWN, CAP_SETUID", "", nil, nil,
 		},
 		{
 			"a user without namespaces",
 			[]string{"user", "DIR"},
-			"cannot cannot cannot cannot", "this system gives ordinary users no namespaces", nil, nil,
+			"cannot cannot cannot cannot", "this system gives ordinary users no namespaces",
+			"sudo sysctl -w user.max_user_namespaces=15000", nil, nil,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -315,6 +318,9 @@ func TestLesserPowers(t *testing.T) {
 			}
 			if !strings.Contains(got.Notes, tc.notes) {
 				t.Errorf("notes:\n%s\nwant %s", got.Notes, tc.notes)
+			}
+			if !strings.Contains(got.Cures, tc.cures) || tc.cures == "" && strings.Contains(got.Cures, "docker run --cap-add SYS_ADMIN") {
+				t.Errorf("cures:\n%s\nwant %s", got.Cures, tc.cures)
 			}
 			if !slices.Equal(got.Watched, tc.watch) {
 				t.Errorf("left to the kernel: %v, want %v", got.Watched, tc.watch)

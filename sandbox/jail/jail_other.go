@@ -18,4 +18,9 @@ func (namespaces) stage(*exec.Cmd, order) error { return errOS }
 // Shares reports that there are no jails here.
 func (Spec) Shares() string { return errOS.Error() }
 
+// Cures says what to do instead.
+func (Spec) Cures() []string {
+	return []string{errOS.Error() + ": run in a virtual machine or a container with Linux"}
+}
+
 func stage(string) error { return errOS }
