@@ -63,7 +63,8 @@ type Finding struct {
 	Want     []string
 	Scenario scenarios.Scenario
 
-	// Of the runs in which the point was tried again, those that showed it again.
+	// Of the runs in which the point was tried again, those that showed it again. Where
+	// very many points break rules, the later ones are not tried again.
 	Again, Of int
 }
 
@@ -73,6 +74,7 @@ type Map struct {
 	Steps    []faults.Step
 	Points   []Point // by number
 	Findings []Finding
+	Runs     int // of the subject
 	Left     int // pairs beyond Options.Pairs
 }
 
@@ -152,6 +154,7 @@ func (x *exploration) earlier(ctx context.Context) (int, error) {
 	}
 	lead.Faults.Trace = true
 	run, _, err := x.opt.Try(ctx, lead)
+	x.m.Runs++
 	if err != nil {
 		return 0, fmt.Errorf("%s, without its last call: %w", x.m.Base.Name, err)
 	}
@@ -185,6 +188,7 @@ func (x *exploration) run(ctx context.Context, points []Point) error {
 		p := points[i]
 		p.Number = start + i
 		p.judge(t)
+		x.m.Runs++
 		x.m.Points = append(x.m.Points, p)
 		for _, f := range firsts(t.verdict.Findings) {
 			x.m.Findings = append(x.m.Findings, Finding{
@@ -258,21 +262,36 @@ func (x *exploration) singles() []Point {
 	return out
 }
 
+// mostAgain bounds the points that are tried again: a subject that breaks more of them
+// has no need of exact rates.
+const mostAgain = 200
+
 // again tries the points of findings again and counts how often they show the same.
 func (x *exploration) again(ctx context.Context) error {
-	n := x.opt.Replays
-	if n == 0 {
-		return nil
+	var failed []Point
+	for _, p := range x.m.Points {
+		if len(p.Rules) > 0 && len(failed) < mostAgain {
+			failed = append(failed, p)
+		}
 	}
-	return Ordered(ctx, len(x.m.Findings)*n, func(i int) bool {
-		f := x.m.Findings[i/n]
-		_, v, err := x.opt.Try(ctx, f.Scenario)
-		return err == nil && slices.ContainsFunc(v.Findings, func(g model.Finding) bool { return g.Rule == f.Rule })
-	}, func(i int, same bool) {
-		f := &x.m.Findings[i/n]
-		f.Of++
-		if same {
-			f.Again++
+	n := x.opt.Replays
+	return Ordered(ctx, len(failed)*n, func(i int) []model.Finding {
+		_, v, err := x.opt.Try(ctx, x.m.Scenario(failed[i/n]))
+		if err != nil {
+			return nil
+		}
+		return v.Findings
+	}, func(i int, found []model.Finding) {
+		x.m.Runs++
+		for k := range x.m.Findings {
+			f := &x.m.Findings[k]
+			if f.Point != failed[i/n].Number {
+				continue
+			}
+			f.Of++
+			if slices.ContainsFunc(found, func(g model.Finding) bool { return g.Rule == f.Rule }) {
+				f.Again++
+			}
 		}
 	})
 }
@@ -281,13 +300,14 @@ func (x *exploration) again(ctx context.Context) error {
 func (m Map) Err() error {
 	for _, p := range m.Points {
 		if p.Verdict == Broken {
-			return fmt.Errorf("%s, point %d (%s): %s", m.Base.Name, p.Number, p.what(), p.Why)
+			return fmt.Errorf("%s, point %d (%s): %s", m.Base.Name, p.Number, p, p.Why)
 		}
 	}
 	return nil
 }
 
-func (p Point) what() string {
+// String says what strikes where.
+func (p Point) String() string {
 	out := ""
 	for i, s := range p.Strikes {
 		if i > 0 {
@@ -296,4 +316,12 @@ func (p Point) what() string {
 		out += s.String()
 	}
 	return cmp.Or(out, "undisturbed")
+}
+
+// Skip returns why the call was not explored at all, empty if it was.
+func (m Map) Skip() string {
+	if len(m.Points) > 0 && m.Points[0].Verdict == Skip {
+		return m.Points[0].Why
+	}
+	return ""
 }

@@ -264,6 +264,19 @@ func TestFlakyIsSaid(t *testing.T) {
 	}
 }
 
+// TestFewAreTriedAgain: a subject that breaks everything is not run ten times over.
+func TestFewAreTriedAgain(t *testing.T) {
+	f := &fake{steps: fewSteps, breaks: func([]faults.Injection) []spec.RuleID { return []spec.RuleID{"AT-001", "AT-002"} }}
+	m := mapOf(t, base(t, "move"), explore.Options{Try: f.try, Pairs: 200, Replays: 2})
+	again := 0
+	for _, x := range m.Findings {
+		again += x.Of
+	}
+	if len(m.Findings) != 2*len(m.Points) || again != 2*2*min(len(m.Points), 200) || m.Runs != len(m.Points)+again/2 || int64(m.Runs) != f.tries.Load() {
+		t.Errorf("%d points, %d findings, %d tried again, %d runs of %d", len(m.Points), len(m.Findings), again, m.Runs, f.tries.Load())
+	}
+}
+
 // TestNothingSeen: without steps there is nothing to strike, and nothing is proven.
 func TestNothingSeen(t *testing.T) {
 	m := mapOf(t, base(t, "write"), explore.Options{Try: (&fake{}).try, Pairs: 10})

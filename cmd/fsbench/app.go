@@ -23,6 +23,7 @@ type cli struct {
 	Judge   judgeCmd   `cmd:"" help:"Judge a recorded trace again."`
 	Replay  replayCmd  `cmd:"" help:"Run one scenario again."`
 	Shrink  shrinkCmd  `cmd:"" help:"Find a smaller scenario that breaks the same rule."`
+	Explore exploreCmd `cmd:"" help:"Try every errno, kill and swap at every step of one call."`
 	Report  reportCmd  `cmd:"" help:"Render a report in another format."`
 	Rules   rulesCmd   `cmd:"" help:"List the rules, or explain one."`
 	Zoo     zooCmd     `cmd:"" help:"Show which rules catch which wrong implementations."`

@@ -54,7 +54,7 @@ func TestRulesPage(t *testing.T) {
 
 // verbs are the words that a command can begin with.
 var verbs = []string{
-	"run", "gen", "judge", "replay", "shrink", "report", "rules", "zoo", "serve", "doctor", "version",
+	"run", "gen", "judge", "replay", "shrink", "explore", "report", "rules", "zoo", "serve", "doctor", "version",
 }
 
 // TestHelp keeps the help of every verb, with its example, under review.

@@ -31,6 +31,14 @@ func (b *bar) step() {
 	}
 }
 
+// at is for work of which more becomes known on the way.
+func (b *bar) at(done, of int) {
+	if b.t != nil {
+		b.t.UpdateTotal(int64(of) + 1) // it is not over before stop says so
+		b.t.SetValue(int64(done))
+	}
+}
+
 func (b *bar) stop() {
 	if b.t == nil {
 		return
