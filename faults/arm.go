@@ -129,6 +129,15 @@ func (a *Armed) Unfired() []string {
 	return ids
 }
 
+// Begin notes that a call begins. Its steps are numbered from one.
+func (a *Armed) Begin(call spec.CallID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.steps != nil {
+		a.steps.begin(call)
+	}
+}
+
 // Steps returns the operations so far, if the plan asks for them.
 func (a *Armed) Steps() []Step {
 	a.mu.Lock()

@@ -38,18 +38,24 @@ func AtStep(e spec.Edit, at string) spec.Edit {
 
 // steps numbers the operations of a run and keeps them.
 type steps struct {
-	seen map[string]int // uses of a key so far
+	call spec.CallID    // under way; 0 before the first
+	seen map[string]int // uses of a key so far, in the call
 	list []Step
 }
 
-// note takes in an operation and returns its key: what it is, on what, and the
-// how-manieth of these it is.
+func (s *steps) begin(call spec.CallID) {
+	s.call = call
+	clear(s.seen)
+}
+
+// note takes in an operation and returns its key: the call in which it is, what it
+// is, on what, and the how-manieth of these it is.
 func (s *steps) note(at place) string {
 	if s.seen == nil {
 		s.seen = map[string]int{}
 	}
 	p := path.Join(at.dir, at.name)
-	what := fmt.Sprintf("%s %s %s", at.op, at.class, p)
+	what := fmt.Sprintf("%d %s %s %s", s.call, at.op, at.class, p)
 	s.seen[what]++
 	key := fmt.Sprintf("%s %d", what, s.seen[what])
 	s.list = append(s.list, Step{Key: key, Op: at.op, Class: at.class, Path: p})

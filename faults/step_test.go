@@ -20,11 +20,11 @@ func (r *rig) keys() []string {
 }
 
 func TestStepsAreNamed(t *testing.T) {
-	r := newRig(t, `f step="lstat read ws/a 2" errno=EIO`, nil)
+	r := newRig(t, `f step="0 lstat read ws/a 2" errno=EIO`, nil)
 	for _, name := range []string{"a", "l", "a", "a", spec.StateDir} {
 		_, _ = r.ws.Lstat(name)
 	}
-	want := []string{"lstat read ws/a 1", "lstat read ws/l 1", "lstat read ws/a 2", "lstat read ws/a 3"}
+	want := []string{"0 lstat read ws/a 1", "0 lstat read ws/l 1", "0 lstat read ws/a 2", "0 lstat read ws/a 3"}
 	if diff := cmp.Diff(want, r.keys()); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
@@ -35,7 +35,7 @@ func TestStepsAreNamed(t *testing.T) {
 
 // TestStepsOfAShortWrite: the write is one step, however it is looked at.
 func TestStepsOfAShortWrite(t *testing.T) {
-	r := newRig(t, `f op=write step="write modify ws/a 1" short=1`, nil)
+	r := newRig(t, `f op=write step="0 write modify ws/a 1" short=1`, nil)
 	f, err := r.ws.OpenFile("a", vfs.WriteOnly, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestStepsAreOnlyCountedIfAskedFor(t *testing.T) {
 }
 
 func TestSwapAtTheStep(t *testing.T) {
-	r := newRig(t, "f step=\"lstat read ws/d/x 1\" swap\n\tremove \"{step}\"\n\trename \"{parent}\" to=\"{parent}.away\"", nil)
+	r := newRig(t, "f step=\"0 lstat read ws/d/x 1\" swap\n\tremove \"{step}\"\n\trename \"{parent}\" to=\"{parent}.away\"", nil)
 	_, _ = r.d.Lstat("x")
 	want := []string{"f: lstat read ws/d/x swap by synthetic", "edit rename ws/d to=ws/d.away"}
 	if diff := cmp.Diff(want, r.told()); diff != "" {

@@ -275,6 +275,7 @@ func (x *execution) concrete(c spec.Call) spec.Call {
 // and the answer.
 func (x *execution) call(ctx context.Context, c spec.Call) error {
 	x.rec.Emit(trace.Event{Actor: trace.ActorBench, Invoke: &c})
+	x.armed.Begin(c.ID)
 	before := len(x.armed.Steps())
 	out, err := x.do(ctx, c)
 	steps := x.armed.Steps()

@@ -79,6 +79,10 @@ type Armed interface {
 	// Unfired lists injections that had no effect so far.
 	Unfired() []string
 
+	// Begin notes that a call begins: the keys of its steps do not depend on what the
+	// subject did before.
+	Begin(call spec.CallID)
+
 	// Steps lists what the subject has done in the tree, if the plan asks for it and
 	// somebody looks on.
 	Steps() []faults.Step

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/trace"
 )
 
@@ -197,10 +198,18 @@ func (s *Supervisor) Rearm(plan faults.Plan, watch []string, sink trace.Sink) er
 			return false
 		}
 	})
-	lines := slices.Clone(s.lines)
 	s.mu.Unlock()
-	for _, l := range lines {
-		if l.answer(answer{Arm: &arming{Plan: plan, Watch: watch}}) != nil {
+	s.tell(arming{Plan: plan, Watch: watch})
+	return nil
+}
+
+// Begin notes that a call begins. The processes must be at rest.
+func (s *Supervisor) Begin(call spec.CallID) { s.tell(arming{Call: call}) }
+
+// tell brings something to all owners, and waits until they have it.
+func (s *Supervisor) tell(what arming) {
+	for _, l := range s.handOver() {
+		if l.answer(answer{Arm: &what}) != nil {
 			continue // it has ended
 		}
 		select {
@@ -208,7 +217,6 @@ func (s *Supervisor) Rearm(plan faults.Plan, watch []string, sink trace.Sink) er
 		case <-l.gone:
 		}
 	}
-	return nil
 }
 
 func (s *Supervisor) take(r report) (done bool) {

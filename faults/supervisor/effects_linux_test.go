@@ -41,7 +41,7 @@ func TestEffects(t *testing.T) {
 			fired: []string{"f remove remove ws/a crash synthetic after"},
 		},
 		{
-			name: "the parent becomes a link", plan: "f step=\"0 openat ws/d/b 1\" swap\n\trename ws/d to=ws/d.away\n\tsymlink ws/d to=../out",
+			name: "the parent becomes a link", plan: "f step=\"0/0 openat ws/d/b 1\" swap\n\trename ws/d to=ws/d.away\n\tsymlink ws/d to=../out",
 			script: "echo new > d/b", state: "exit status 0", tree: map[string]string{"out/b": "new\n"},
 			fired: []string{"f open-file create ws/d/b swap synthetic"},
 		},

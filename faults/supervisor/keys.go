@@ -3,12 +3,15 @@ package supervisor
 import (
 	"fmt"
 	"strings"
+
+	"github.com/fsbench/fsbench/spec"
 )
 
 // keys names the steps of a run so that the same step has the same name in the next
 // run: process numbers do not occur in it, and names that the subject has thought
 // of itself, which may be random, are numbered as they come.
 type keys struct {
+	call  spec.CallID // under way; 0 before the first
 	known map[string]bool
 	alias map[string]string
 	seen  map[string]int
@@ -22,9 +25,17 @@ func newKeys(known []string) keys {
 	return k
 }
 
+// begin numbers anew. What the subject did before the call, as when it started, is
+// not the same in every run.
+func (k *keys) begin(call spec.CallID) {
+	k.call = call
+	clear(k.alias)
+	clear(k.seen)
+}
+
 // next returns the key of the next use of a call on paths by a process.
 func (k *keys) next(role, call string, paths []string) string {
-	words := []string{role, call}
+	words := []string{fmt.Sprintf("%d/%s", k.call, role), call}
 	for _, p := range paths {
 		words = append(words, k.steady(p))
 	}

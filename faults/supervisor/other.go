@@ -6,6 +6,7 @@ import (
 	"os/exec"
 
 	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/trace"
 )
 
@@ -35,6 +36,9 @@ func (*Supervisor) Revive() {}
 
 // Rearm is never called.
 func (*Supervisor) Rearm(faults.Plan, []string, trace.Sink) error { return ErrCannot }
+
+// Begin does nothing.
+func (*Supervisor) Begin(spec.CallID) {}
 
 // Stop does nothing.
 func (*Supervisor) Stop() error { return nil }

@@ -310,11 +310,22 @@ func (w *owner) listen(in *json.Decoder) {
 	}
 }
 
-// arm puts another plan in force. The steps of its run are counted from one.
+// arm puts another plan in force, or notes that a call begins.
 func (w *owner) arm(o arming) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if o.Call != 0 {
+		w.keys.begin(o.Call)
+		w.recount()
+		return
+	}
 	w.plan, w.keys = newPlan(o.Plan, o.Watch), newKeys(o.Plan.Names)
+	w.recount()
+}
+
+// recount forgets the processes that have ended, so that the places of the next ones
+// do not depend on how many there were.
+func (w *owner) recount() {
 	alive := map[*proc]bool{}
 	for _, t := range w.threads {
 		alive[t.proc] = true

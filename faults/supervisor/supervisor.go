@@ -94,18 +94,20 @@ type report struct {
 	Event *trace.Event `json:"event,omitempty"`
 	Swap  *trace.Fired `json:"swap,omitempty"` // the edits of the injection are due
 	Blind string       `json:"blind,omitempty"`
-	Armed bool         `json:"armed,omitempty"` // another plan is in force
+	Armed bool         `json:"armed,omitempty"` // what the bench armed is in force
 }
 
 // answer says that a report was taken in, and of a swap, whether anything changed.
-// Or it is no answer, and brings another plan.
+// Or it is no answer, and
+// brings another plan or call.
 type answer struct {
 	Done bool    `json:"done,omitempty"`
 	Arm  *arming `json:"arm,omitempty"`
 }
 
-// arming is what changes from run to run.
+// arming is what changes from run to run, or only from call to call.
 type arming struct {
 	Plan  faults.Plan `json:"plan"`
 	Watch []string    `json:"watch,omitempty"`
+	Call  spec.CallID `json:"call,omitempty"` // it begins, under the plan that there is
 }

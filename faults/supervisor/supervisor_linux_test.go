@@ -150,8 +150,8 @@ func TestStepsOfAShell(t *testing.T) {
 		t.Fatalf("%s: %s", state, out)
 	}
 	want := []string{
-		"0 openat ws/new1 1", "0 write ws/new1 1", "0.1 renameat2 ws/a ws/new1 1", "0.1 renameat ws/a ws/new1 1",
-		"0.2 unlinkat ws/d/new2 1",
+		"0/0 openat ws/new1 1", "0/0 write ws/new1 1", "0/0.1 renameat2 ws/a ws/new1 1", "0/0.1 renameat ws/a ws/new1 1",
+		"0/0.2 unlinkat ws/d/new2 1",
 	}
 	if diff := cmp.Diff(want, l.steps(faults.Create, faults.Modify, faults.Remove)); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)

@@ -174,6 +174,9 @@ func (a *armed) Unfired() []string {
 	return ids
 }
 
+// Begin implements sandbox.Armed.
+func (*armed) Begin(spec.CallID) {}
+
 // Steps implements sandbox.Armed.
 func (*armed) Steps() []faults.Step { return nil }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/faults/supervisor"
 	"github.com/fsbench/fsbench/sandbox"
+	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/trace"
 )
 
@@ -55,6 +56,9 @@ func (w *supervised) Revive() { w.sup.Revive() }
 
 // Unfired implements sandbox.Armed.
 func (w *supervised) Unfired() []string { return w.sup.Unfired() }
+
+// Begin implements sandbox.Armed.
+func (w *supervised) Begin(call spec.CallID) { w.sup.Begin(call) }
 
 // Steps implements sandbox.Armed.
 func (w *supervised) Steps() []faults.Step { return w.sup.Steps() }
