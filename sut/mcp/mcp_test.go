@@ -421,3 +421,22 @@ func TestReportsAreLimited(t *testing.T) {
 }
 
 var errSample = errors.New("the bench could not do its part")
+
+// A server that lives serves another run, with room for its diagnostics; one that
+// does not is not started again for it.
+func TestLasting(t *testing.T) {
+	b := newBench(t, "crashes", Options{})
+	s := b.open(t).(sut.Lasting)
+	s.(*session).reports = maxReports
+	if err := errors.Join(s.Rest(t.Context()), s.Again(t.Context())); err != nil {
+		t.Error(err)
+	}
+	s.(*session).report("WARN", "of the next run", nil)
+	if len(b.diags) != 1 {
+		t.Errorf("diagnostics %q, want that of the next run", b.diags)
+	}
+	do(t, s, 20*time.Second, spec.Call{ID: 1, Kind: spec.CallWrite, Path: "bad"})
+	if err := s.Again(t.Context()); !errors.Is(err, ErrServer) || len(b.born) != 1 {
+		t.Errorf("after a crash: %v, and %d servers", err, len(b.born))
+	}
+}

@@ -250,7 +250,10 @@ func (s *session) Again(ctx context.Context) error {
 	if s.closed.Load() || s.child == nil || s.child.over() {
 		return ErrServer
 	}
-	return s.failure()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reports = 0 // what one run made the bench write down leaves the next its share
+	return s.failed
 }
 
 // Close implements sut.Session. The server sees the end of its standard input,
