@@ -24,6 +24,8 @@ type exploreCmd struct {
 	Pairs   bool   `help:"Try pairs of effects too: a failure or a kill after another effect."`
 	Out     string `default:".fsbench" help:"Report folder; what breaks a rule is saved in its folder explore."`
 	JSON    bool   `help:"Print as JSON."`
+
+	foreign `embed:""`
 }
 
 func (exploreCmd) Help() string {
@@ -36,7 +38,13 @@ subjects are explored first, and must be found bad.
 Exit codes: 0 no rule is broken; 1 a MUST rule is; 2 usage; 3 the bench broke, or did
 not find what is bad; 4 nothing was conclusive, as where no step can be seen.
 
-Example: fsbench explore --call delete --pairs`
+A command after -- is explored on disk, in a jail, and watched from outside: it is
+stopped before and after each of its steps, whatever it is written in.
+
+Examples: fsbench explore --call delete --pairs
+          fsbench explore --stdio -- fsbench serve --stdio
+          fsbench explore --mcp --preset filesystem -- node FOLDER/dist/index.js {root}
+          fsbench explore --exec --call write -- tee {path}`
 }
 
 const (
@@ -59,13 +67,22 @@ func (c *exploreCmd) Run(a *app) error {
 	if err != nil {
 		return usage(err)
 	}
-	g, done, err := c.ground()
+	if err := c.foreign.check(); err != nil {
+		return usage(err)
+	}
+	if err := emptyDir(c.dir()); err != nil {
+		return usage(err)
+	}
+	g, done, err := c.ground(a)
 	if err != nil {
 		return err
 	}
 	err = c.explore(a, g, kind)
 	return errors.Join(err, done())
 }
+
+// dir is the folder of the scenarios that break rules.
+func (c *exploreCmd) dir() string { return filepath.Join(c.Out, "explore") }
 
 // kind returns the kind of call to explore; an empty one means all.
 func (c *exploreCmd) kind() (spec.CallKind, error) {
@@ -83,7 +100,10 @@ func (c *exploreCmd) kind() (spec.CallKind, error) {
 }
 
 // ground returns where to explore, and what ends it.
-func (c *exploreCmd) ground() (ground, func() error, error) {
+func (c *exploreCmd) ground(a *app) (ground, func() error, error) {
+	if c.given() {
+		return c.foreign.ground(a.ctx, c.Out)
+	}
 	sub, err := parseSubject(c.Subject)
 	if err != nil {
 		return ground{}, nil, usage(err)
@@ -113,11 +133,7 @@ func (c *exploreCmd) ground() (ground, func() error, error) {
 }
 
 func (c *exploreCmd) explore(a *app, g ground, kind spec.CallKind) error {
-	dir := filepath.Join(c.Out, "explore")
-	if err := emptyDir(dir); err != nil {
-		return usage(err)
-	}
-	r := exploration{ground: g, dir: dir}
+	r := exploration{ground: g, dir: c.dir()}
 	for _, ctl := range explore.Controls {
 		fate, err := g.try(a, ctl)
 		if err != nil {

@@ -239,7 +239,7 @@ func (r *exploration) json() exploreJSON {
 		Steps: []stepJSON{}, Calls: []callJSON{}, Findings: []findingJSON{}, Controls: []controlJSON{},
 	}
 	for _, f := range r.controls {
-		out.Controls = append(out.Controls, controlJSON{f.Mutant, f.Rule, f.Op + " " + f.Path, f.Effect, f.red})
+		out.Controls = append(out.Controls, controlJSON{f.Mutant, f.Rule, f.Ops[0] + " " + f.Path, f.Effect, f.red})
 	}
 	for _, m := range r.maps {
 		out.Runs += m.Runs

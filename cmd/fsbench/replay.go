@@ -20,6 +20,8 @@ type replayCmd struct {
 	Explain  bool   `help:"Tell what happened: calls, faults, handlers, Log, tree."`
 	Keep     string `placeholder:"FILE" help:"Write the trace to a file."`
 	JSON     bool   `help:"Print findings and counts as JSON."`
+
+	foreign `embed:""`
 }
 
 func (replayCmd) Help() string {
@@ -37,7 +39,15 @@ func (c *replayCmd) Run(a *app) error {
 	if err != nil {
 		return usage(err)
 	}
-	j, err := judgeIn(a, sub, c.Sandbox, s)
+	if err := c.foreign.check(); err != nil {
+		return usage(err)
+	}
+	var j reports.Judged
+	if c.given() {
+		j, err = c.judge(a, s)
+	} else {
+		j, err = judgeIn(a, sub, c.Sandbox, s)
+	}
 	if err != nil {
 		return err
 	}
@@ -66,6 +76,16 @@ func (c *replayCmd) Run(a *app) error {
 		return &exit{code: reports.ExitInconclusive}
 	}
 	return nil
+}
+
+// judge runs one scenario with a subject of somebody else.
+func (f foreign) judge(a *app, s scenarios.Scenario) (reports.Judged, error) {
+	g, done, err := f.ground(a.ctx, ".fsbench")
+	if err != nil {
+		return reports.Judged{}, err
+	}
+	j := fsbench.Judge(a.ctx, g.arena, s)
+	return j, done()
 }
 
 // judgeIn runs one scenario in a sandbox of the kind.

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/fsbench/fsbench"
+	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/reports"
+	"github.com/fsbench/fsbench/sandbox"
+	"github.com/fsbench/fsbench/sandbox/disk"
+	"github.com/fsbench/fsbench/sandbox/jail"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/sut"
+	execsut "github.com/fsbench/fsbench/sut/exec"
+	"github.com/fsbench/fsbench/sut/mcp"
+	"github.com/fsbench/fsbench/sut/stdio"
+	"github.com/fsbench/fsbench/trace"
+)
+
+// foreign is a subject that is a command of somebody else, and how it is told what
+// to do.
+type foreign struct {
+	Stdio   bool     `help:"CMD speaks the protocol of docs/PROTOCOL.md on standard input and output (the default)."`
+	MCP     bool     `name:"mcp" help:"CMD is a file server that speaks the Model Context Protocol."`
+	Exec    bool     `help:"CMD does one call and ends: {path} is the file, and the content comes on standard input."`
+	Binding string   `placeholder:"FILE" help:"With --mcp: YAML that says which tools are meant."`
+	Preset  string   `placeholder:"NAME" help:"With --mcp: a binding that is known; filesystem."`
+	Read    []string `placeholder:"PATH" sep:"none" help:"File or folder that CMD may read beside the system's own and what its arguments name."`
+	Trusted bool     `name:"trusted-subject" help:"Run CMD although nothing keeps it from the rest of this machine."`
+	Cmd     []string `arg:"" optional:"" passthrough:"" name:"cmd" help:"Subject, after --."`
+}
+
+// argv is the command line of the subject.
+func (f foreign) argv() []string {
+	if len(f.Cmd) > 0 && f.Cmd[0] == "--" {
+		return f.Cmd[1:]
+	}
+	return f.Cmd
+}
+
+// given reports whether a foreign subject was named.
+func (f foreign) given() bool { return len(f.argv()) > 0 }
+
+// check reports flags that do not go together.
+func (f foreign) check() error {
+	ways := 0
+	for _, set := range []bool{f.Stdio, f.MCP, f.Exec} {
+		if set {
+			ways++
+		}
+	}
+	switch {
+	case ways > 1:
+		return errors.New("--stdio, --mcp and --exec: want one of them")
+	case !f.given() && (ways > 0 || f.Binding != "" || f.Preset != "" || len(f.Read) > 0):
+		return errors.New("want a command after --, as in: fsbench explore --stdio -- fsbench serve --stdio")
+	case !f.MCP && (f.Binding != "" || f.Preset != ""):
+		return errors.New("--binding and --preset: want --mcp with them")
+	case f.MCP && (f.Binding == "") == (f.Preset == ""):
+		return errors.New("--mcp: want --binding FILE or --preset NAME")
+	}
+	return nil
+}
+
+// arena is where the subject meets plans: in a jail on disk, watched from outside.
+// out is the report folder, which is nothing to the subject.
+func (f foreign) arena(lab *disk.Lab, out string) (fsbench.Arena, error) {
+	a := fsbench.Arena{Box: func() (sandbox.Sandbox, error) { return lab.Foreign() }}
+	if err := f.admit(lab, out); err != nil {
+		return a, err
+	}
+	var err error
+	switch {
+	case f.MCP:
+		a.Driver, err = f.server()
+	case f.Exec:
+		a.Driver = execsut.New(execsut.Options{
+			Plain: execsut.PlainArgv(f.argv()...),
+			Info:  sut.Info{Name: f.argv()[0], Version: "unknown", Roles: []sut.Role{sut.RoleTools}, Features: []string{string(spec.CallWrite)}},
+		})
+	default:
+		var probe sut.Env
+		if probe, err = probing(lab); err == nil {
+			a.Driver = stdio.New(stdio.Options{Command: stdio.Argv(f.argv()...), Probe: probe})
+		}
+	}
+	if err == nil {
+		a.Driver = sut.Reuse(a.Driver)
+	}
+	return a, err
+}
+
+// admit says what the subject may see of this machine.
+func (f foreign) admit(lab *disk.Lab, out string) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	read, err := jail.Needs(f.argv(), dir)
+	if err != nil {
+		return usage(err)
+	}
+	for _, p := range f.Read {
+		if p, err = filepath.Abs(p); err != nil {
+			return err
+		}
+		read = append(read, p)
+	}
+	if out, err = filepath.Abs(out); err != nil {
+		return err
+	}
+	err = lab.Admit(disk.Foreign{Read: read, Hide: []string{out}, Env: jail.Environment()})
+	if errors.Is(err, sandbox.ErrCannot) && f.Trusted {
+		return nil
+	}
+	return err
+}
+
+func (f foreign) server() (sut.Driver, error) {
+	b, err := f.binding()
+	if err != nil {
+		return nil, usage(err)
+	}
+	b.Command = f.argv()
+	return mcp.New(mcp.Options{Binding: b})
+}
+
+func (f foreign) binding() (mcp.Binding, error) {
+	switch f.Preset {
+	case "":
+		return mcp.Load(f.Binding)
+	case "filesystem":
+		for _, arg := range f.argv() {
+			if strings.HasSuffix(arg, "/dist/index.js") {
+				return mcp.Filesystem(filepath.Dir(filepath.Dir(arg)))
+			}
+		}
+		return mcp.Binding{}, errors.New("preset filesystem: want the server's own dist/index.js in CMD, as in: node FOLDER/dist/index.js {root}")
+	}
+	return mcp.Binding{}, fmt.Errorf("preset %q: want filesystem", f.Preset)
+}
+
+// probing is where a subject may say who it is: an empty sandbox, in which nothing
+// strikes.
+func probing(lab *disk.Lab) (sut.Env, error) {
+	box, err := lab.Foreign()
+	if err != nil {
+		return sut.Env{}, err
+	}
+	if err := box.Build(spec.World{spec.Workspace: {Type: spec.TypeDir, Mode: 0o755}}); err != nil {
+		return sut.Env{}, err
+	}
+	return sut.Env{Root: box.Root(), Wrap: func(cmd *exec.Cmd) error {
+		a, err := box.Arm(faults.Plan{}, &trace.Recorder{})
+		if err != nil {
+			return fmt.Errorf("ask who it is: %w", err)
+		}
+		return a.Child().Wrap(cmd)
+	}}, nil
+}
+
+// ground is where the subject is explored, with the controls in its place.
+func (f foreign) ground(ctx context.Context, out string) (ground, func() error, error) {
+	lab, err := disk.NewLab("")
+	if err != nil {
+		return ground{}, nil, err
+	}
+	var drivers []sut.Driver
+	done := func() error {
+		var errs []error
+		for _, d := range drivers {
+			errs = append(errs, d.Close())
+		}
+		return errors.Join(append(errs, lab.Close())...)
+	}
+	enter := func(f foreign) (fsbench.Arena, error) {
+		arena, err := f.arena(lab, out)
+		if err == nil {
+			drivers = append(drivers, arena.Driver)
+		}
+		return arena, err
+	}
+	g := ground{sandbox: "disk", engine: "ptrace", replayed: "--sandbox disk " + f.String()}
+	g.control = func(mutant string) (fsbench.Arena, error) {
+		bad := foreign{Stdio: true, Trusted: f.Trusted, Cmd: []string{"/proc/self/exe", "serve", "--stdio", "--subject", "mutant:" + mutant}}
+		return enter(bad)
+	}
+	if g.arena, err = enter(f); err == nil {
+		var info sut.Info
+		if info, err = g.arena.Driver.Info(ctx); err != nil {
+			err = fmt.Errorf("the subject does not say who it is: %w", err)
+		}
+		g.subject = reports.Subject{Name: info.Name, Version: info.Version}
+	}
+	if err != nil {
+		return g, nil, errors.Join(err, done())
+	}
+	return g, done, nil
+}
+
+// String is how the subject is named on a command line.
+func (f foreign) String() string {
+	var words []string
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{{"--stdio", f.Stdio}, {"--mcp", f.MCP}, {"--exec", f.Exec}, {"--trusted-subject", f.Trusted}} {
+		if flag.set {
+			words = append(words, flag.name)
+		}
+	}
+	add := func(name, value string) {
+		if value != "" {
+			words = append(words, name, quoted(value))
+		}
+	}
+	add("--preset", f.Preset)
+	add("--binding", f.Binding)
+	for _, p := range f.Read {
+		add("--read", p)
+	}
+	words = append(words, "--")
+	for _, arg := range f.argv() {
+		words = append(words, quoted(arg))
+	}
+	return strings.Join(words, " ")
+}
+
+// quoted is a word as a shell reads it.
+func quoted(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-{}") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
