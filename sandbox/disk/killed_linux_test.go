@@ -62,6 +62,9 @@ func TestAKilledRunLeavesNothing(t *testing.T) {
 				})
 			}
 			running.Wait()
+			if most < 3 { // a machine that has much else to do
+				most = endAt(t, dirs[0], 5*time.Second, tc.signals[0])
+			}
 			if most < 3 {
 				t.Errorf("at most %d processes were at work when it ended: nothing was tried", most)
 			}

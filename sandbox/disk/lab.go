@@ -128,6 +128,7 @@ func (l *Lab) Notes() []string {
 	if shared := l.subject().Shares(); shared != "" {
 		notes = append(notes, "subjects share with the bench: "+shared)
 	}
+	notes = append(notes, "the memory that subjects use is not bounded; if it runs out, they are ended first")
 	if l.other < 0 {
 		notes = append(notes, "not root: EPERM is synthetic, and scenarios with files of another owner or immutable files are skipped")
 	}

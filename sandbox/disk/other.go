@@ -37,6 +37,7 @@ func (*hands) edit(spec.Edit) error            { return errOS }
 func (*hands) land(string, []byte, bool) error { return errOS }
 func (*hands) unlink(string) error             { return errOS }
 func (*hands) remove() error                   { return errOS }
+func (*hands) removeAll(string) error          { return errOS }
 func (*hands) isDir(string) bool               { return false }
 func (*hands) hold(string) (*held, error)      { return nil, errOS }
 func (*hands) where(*held) (string, bool)      { return "", false }

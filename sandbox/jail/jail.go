@@ -60,7 +60,7 @@ type Spec struct {
 	// 3 on.
 	Files int
 
-	CPU time.Duration // that one process may use up; 0 for a quarter of an hour
+	CPU time.Duration // that one process may use up; 0 for an hour
 }
 
 // stageName is what the stage is called as. No user types it.

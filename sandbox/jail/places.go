@@ -38,10 +38,12 @@ const (
 	scratchFiles = 20_000
 )
 
-// privateFolders hold what is no subject's business: the files and keys of people,
-// and the sockets of services (of containers, of the session, of a display), which
-// do as they are told by whoever reaches them.
-var privateFolders = []string{"/home", "/root", "/run", "/var/run"}
+// homeFolders hold the homes of people; in a virtual machine those of its host, too.
+var homeFolders = []string{"/home", "/root", "/Users"}
+
+// serviceFolders hold the sockets of services (of containers, of the session, of a
+// display), which do as they are told by whoever reaches them, and removable media.
+var serviceFolders = []string{"/run", "/var/run", "/media"}
 
 // programs are folders of the system, and vital those without which nothing starts.
 var (
@@ -61,10 +63,7 @@ func builtin() map[string]kind {
 			places[p] = k
 		}
 	}
-	for _, p := range append(homes(), os.TempDir()) {
-		add(p, covered)
-	}
-	for _, p := range privateFolders {
+	for _, p := range slices.Concat(homes(), homeFolders, serviceFolders, []string{os.TempDir()}) {
 		add(p, covered)
 	}
 	for _, p := range scratchFolders {
@@ -199,12 +198,12 @@ const wholeHome = "a whole home"
 // whole says what of the hidden folders p would uncover from end to end; empty if
 // none.
 func whole(p string) string {
-	for _, home := range append(homes(), privateFolders[:2]...) {
+	for _, home := range append(homes(), homeFolders...) {
 		if real, err := filepath.EvalSymlinks(home); err == nil && within(real, p) {
 			return wholeHome
 		}
 	}
-	if filepath.Dir(p) == "/home" {
+	if parent := filepath.Dir(p); parent == "/home" || parent == "/Users" {
 		return wholeHome
 	}
 	if _, there := builtin()[p]; there {

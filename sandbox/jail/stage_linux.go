@@ -137,7 +137,7 @@ func setApart() {
 
 func limit(cpu time.Duration) error {
 	if cpu <= 0 {
-		cpu = 15 * time.Minute
+		cpu = time.Hour // a subject that serves many runs lives long
 	}
 	all := maps.Clone(limits)
 	all[unix.RLIMIT_CPU] = uint64(max(1, (cpu+time.Second-1)/time.Second))
