@@ -34,6 +34,10 @@ type Options struct {
 	// is recorded as theirs.
 	Watch []string
 
+	// Noted is told each step before it is made, if the plan asks for steps; it may
+	// be nil.
+	Noted func(Step)
+
 	// Die ends the process at a crash, after the event was emitted. Where it is
 	// nil, the armed view goes dead instead.
 	Die func()
@@ -222,7 +226,10 @@ func (a *Armed) before(here *place) error {
 		return nil
 	}
 	if a.steps != nil && !hosts(*here) {
-		here.key = a.steps.note(*here)
+		s := a.steps.note(*here)
+		if here.key = s.Key; a.opt.Noted != nil {
+			a.opt.Noted(s)
+		}
 	}
 	at := *here
 	for i := range a.inj {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/trace"
 	"github.com/fsbench/fsbench/vfs"
 )
 
@@ -48,16 +49,23 @@ func (s *steps) begin(call spec.CallID) {
 	clear(s.seen)
 }
 
-// note takes in an operation and returns its key: the call in which it is, what it
-// is, on what, and the how-manieth of these it is.
-func (s *steps) note(at place) string {
+// note takes in an operation. Its key is the call in which it is, what it is, on what,
+// and the how-manieth of these it is.
+func (s *steps) note(at place) Step {
 	if s.seen == nil {
 		s.seen = map[string]int{}
 	}
 	p := path.Join(at.dir, at.name)
 	what := fmt.Sprintf("%d %s %s %s", s.call, at.op, at.class, p)
 	s.seen[what]++
-	key := fmt.Sprintf("%s %d", what, s.seen[what])
-	s.list = append(s.list, Step{Key: key, Op: at.op, Class: at.class, Path: p})
-	return key
+	step := Step{Key: fmt.Sprintf("%s %d", what, s.seen[what]), Op: at.op, Class: at.class, Path: p}
+	s.list = append(s.list, step)
+	return step
+}
+
+// Message is what a worker tells of a plan in force: an event, or a step that it is
+// about to make.
+type Message struct {
+	trace.Event
+	Step *Step `json:"step,omitempty"`
 }

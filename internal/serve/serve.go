@@ -18,10 +18,10 @@ import (
 
 	"github.com/creachadair/jrpc2"
 
+	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/internal/wire"
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/sut"
-	"github.com/fsbench/fsbench/trace"
 	"github.com/fsbench/fsbench/vfs"
 )
 
@@ -43,10 +43,11 @@ type Options struct {
 	Policies spec.Policies
 
 	// Arm puts a fault plan in force over root and makes this a worker. emit
-	// returns when the event has left the process, so that it is known even if
+	// returns when the message has left the process, so that it is known even if
 	// the process dies of it; edit has the runner change the tree, and returns
-	// when that is done. disarm lists the injections that never fired.
-	Arm func(plan json.RawMessage, root string, emit func(trace.Event) error, edit func(spec.Edit) (bool, error)) (
+	// when that is done. disarm lists the injections that never fired. A file
+	// system with a method Begin(spec.CallID) is told of each call.
+	Arm func(plan json.RawMessage, root string, emit func(faults.Message) error, edit func(spec.Edit) (bool, error)) (
 		fs vfs.FS, disarm func() []string, err error)
 
 	// Fold folds events, or a Log file where events is nil, without a session.

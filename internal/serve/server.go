@@ -15,10 +15,10 @@ import (
 
 	"github.com/creachadair/jrpc2"
 
+	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/internal/wire"
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/sut"
-	"github.com/fsbench/fsbench/trace"
 )
 
 // server is the state of one conversation.
@@ -38,6 +38,7 @@ type server struct {
 type opened struct {
 	session sut.Session
 	disarm  func() []string // nil without a plan
+	begin   func(spec.CallID)
 	calls   calls
 
 	mu      sync.Mutex // held from asking for entries until they are kept, so that their order is the Log's
@@ -73,6 +74,9 @@ func (s *server) open(ctx context.Context, p wire.Open) (wire.Empty, error) {
 		env.FS, o.disarm, err = s.opt.Arm(s.plan, p.Root, s.emit, s.edit)
 		if err != nil {
 			return wire.Empty{}, badParams(fmt.Errorf("plan: %w", err))
+		}
+		if b, ok := env.FS.(interface{ Begin(id spec.CallID) }); ok {
+			o.begin = b.Begin
 		}
 		s.plan = nil
 	}
@@ -112,6 +116,9 @@ func (s *server) do(ctx context.Context, p wire.Do) (wire.Outcome, error) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(p.Deadline)*time.Millisecond)
 		defer cancel()
+	}
+	if o.begin != nil {
+		o.begin(call.ID)
 	}
 	outcome, err := o.session.Do(ctx, call)
 	switch {
@@ -273,10 +280,10 @@ func (s *server) disarm(context.Context, wire.Empty) (wire.Unfired, error) {
 	return wire.Unfired{Unfired: unfired}, nil
 }
 
-// emit sends one trace event and waits until it has left the process: the next
+// emit sends one message of a plan and waits until it has left the process: the next
 // thing that happens may be this process's death.
-func (s *server) emit(e trace.Event) error {
-	if err := s.rpc.Notify(s.ctx, wire.MethodEvent, e); err != nil {
+func (s *server) emit(m faults.Message) error {
+	if err := s.rpc.Notify(s.ctx, wire.MethodEvent, m); err != nil {
 		return fmt.Errorf("event: %w", err)
 	}
 	return s.conn.Flush(s.ctx)

@@ -14,14 +14,14 @@ import (
 
 // Worker returns an Options.Arm that puts a faults.Order in force over base. What
 // the plan leaves to the kernel is only watched; a crash kills this process.
-func Worker(base vfs.FS) func(json.RawMessage, string, func(trace.Event) error, func(spec.Edit) (bool, error)) (vfs.FS, func() []string, error) {
-	return func(raw json.RawMessage, _ string, emit func(trace.Event) error, edit func(spec.Edit) (bool, error)) (vfs.FS, func() []string, error) {
+func Worker(base vfs.FS) func(json.RawMessage, string, func(faults.Message) error, func(spec.Edit) (bool, error)) (vfs.FS, func() []string, error) {
+	return func(raw json.RawMessage, _ string, emit func(faults.Message) error, edit func(spec.Edit) (bool, error)) (vfs.FS, func() []string, error) {
 		var o faults.Order
 		if err := json.Unmarshal(raw, &o); err != nil {
 			return nil, nil, fmt.Errorf("want a plan with its base: %w", err)
 		}
 		a, err := faults.Arm(base, o.Plan, faults.Options{
-			Base: o.Base, Sink: sink(emit), Hands: edit, Watch: o.Watch, Die: die,
+			Base: o.Base, Sink: sink(emit), Hands: edit, Watch: o.Watch, Noted: sink(emit).noted, Die: die,
 		})
 		if err != nil {
 			return nil, nil, err
@@ -34,12 +34,16 @@ func Worker(base vfs.FS) func(json.RawMessage, string, func(trace.Event) error, 
 	}
 }
 
-// sink sends events. One that cannot be sent would be a fault that nobody knows
+// sink sends events and steps. One that cannot be sent would be a fault that nobody knows
 // of: rather no process than that.
-type sink func(trace.Event) error
+type sink func(faults.Message) error
 
-func (s sink) Emit(e trace.Event) {
-	if s(e) != nil {
+func (s sink) Emit(e trace.Event) { s.send(faults.Message{Event: e}) }
+
+func (s sink) noted(step faults.Step) { s.send(faults.Message{Step: &step}) }
+
+func (s sink) send(m faults.Message) {
+	if s(m) != nil {
 		die()
 	}
 }

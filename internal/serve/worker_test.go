@@ -14,14 +14,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/internal/serve"
 	"github.com/fsbench/fsbench/internal/wire"
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/sut"
+	"github.com/fsbench/fsbench/sut/inproc"
 	"github.com/fsbench/fsbench/sut/stdio"
 	"github.com/fsbench/fsbench/sut/suttest"
 	"github.com/fsbench/fsbench/trace"
 	"github.com/fsbench/fsbench/vfs"
+	"github.com/fsbench/fsbench/vfs/memfs"
 )
 
 // validate checks every line that was overheard against the schemas.
@@ -87,7 +90,7 @@ type striker struct {
 
 func newStriker() *striker {
 	s := &striker{}
-	var emit func(trace.Event) error
+	var emit func(faults.Message) error
 	var edit func(spec.Edit) (bool, error)
 	s.driver = &fake{Driver: suttest.Plain(), do: func(_ context.Context, c spec.Call) (spec.Outcome, error) {
 		o := spec.Outcome{Call: c.ID, Status: spec.StatusOK, Detail: s.driver.env.FS.(*port).name}
@@ -95,7 +98,9 @@ func newStriker() *striker {
 			return o, nil
 		}
 		strike := func(n int) error {
-			return emit(trace.Event{Seq: uint64(n), Actor: trace.ActorFault, Fault: &trace.Fired{Injection: fmt.Sprint(n), By: trace.Synthetic}})
+			return emit(faults.Message{Event: trace.Event{
+				Seq: uint64(n), Actor: trace.ActorFault, Fault: &trace.Fired{Injection: fmt.Sprint(n), By: trace.Synthetic},
+			}})
 		}
 		var errs []error
 		for n := range 20 {
@@ -113,7 +118,7 @@ func newStriker() *striker {
 	}}
 	s.opt = serve.Options{
 		Driver: s.driver, FS: &port{name: "sound"},
-		Arm: func(plan json.RawMessage, root string, e func(trace.Event) error, d func(spec.Edit) (bool, error)) (vfs.FS, func() []string, error) {
+		Arm: func(plan json.RawMessage, root string, e func(faults.Message) error, d func(spec.Edit) (bool, error)) (vfs.FS, func() []string, error) {
 			if string(plan) == `{"bad":true}` {
 				return nil, nil, errors.New("want injections")
 			}
@@ -286,6 +291,53 @@ func TestChosenPolicy(t *testing.T) {
 		}
 		if diff := cmp.Diff(chosen, f.env.Policies); diff != "" {
 			t.Errorf("policies (-want +got):\n%s", diff)
+		}
+		if err := errors.Join(session.Close(), d.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWorkerTellsItsSteps: a worker that is asked for its steps tells them before the
+// answer, numbered from the call in which they are.
+func TestWorkerTellsItsSteps(t *testing.T) {
+	order, err := json.Marshal(faults.Order{Plan: faults.Plan{Trace: true}, Base: "/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := memfs.New(memfs.Cred{})
+	if err := store.Admin().Make("ws", memfs.Node{Type: fs.ModeDir, Bits: 0o755}); err != nil {
+		t.Fatal(err)
+	}
+	base := store.As(memfs.Cred{})
+	synctest.Test(t, func(t *testing.T) {
+		var tap wiretap
+		d := stdio.Pipe(tap.main(func() serve.Options {
+			return serve.Options{Driver: &inproc.Driver{}, FS: base, Arm: serve.Worker(base)}
+		}), stdio.Options{})
+		var told []string
+		session, err := d.Open(t.Context(), sut.Env{Root: "/ws", Worker: &sut.Worker{
+			Plan: order,
+			Event: func(raw json.RawMessage) error {
+				var m faults.Message
+				if err := json.Unmarshal(raw, &m); err != nil {
+					return err
+				}
+				told = append(told, m.Step.Key)
+				return nil
+			},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened := len(told)
+		for id := range spec.CallID(2) {
+			if _, err := session.Do(t.Context(), spec.Call{ID: id + 1, Session: "s", Kind: spec.CallDelete, Path: "f"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff([]string{"1 lstat read ws/f 1", "2 lstat read ws/f 1"}, told[opened:]); diff != "" || opened == 0 {
+			t.Errorf("%d steps at the start, then (-want +got):\n%s", opened, diff)
 		}
 		if err := errors.Join(session.Close(), d.Close()); err != nil {
 			t.Error(err)

@@ -35,6 +35,7 @@ type armed struct {
 	mu      sync.Mutex
 	fired   map[string]bool
 	crashed bool
+	steps   []faults.Step
 }
 
 var _ sandbox.Armed = (*armed)(nil)
@@ -91,9 +92,9 @@ func (a *armed) Child() *sandbox.Child {
 func (a *armed) left() faults.Plan {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var p faults.Plan
+	p := faults.Plan{Trace: a.plan.Trace}
 	for _, in := range a.plan.Injections {
-		if a.fired[in.ID] && (in.When.Nth > 0 || in.Do.Crash) {
+		if a.fired[in.ID] && (in.When.Nth > 0 || in.When.Step != "" || in.Do.Crash) {
 			continue
 		}
 		p.Injections = append(p.Injections, in)
@@ -131,11 +132,16 @@ func (a *armed) spec() jail.Spec {
 
 // event takes in what the child reports, before its effect can be seen.
 func (a *armed) event(raw json.RawMessage) error {
-	var e trace.Event
+	var e faults.Message
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return fmt.Errorf("event of the worker: %w", err)
 	}
 	a.mu.Lock()
+	if e.Step != nil {
+		a.steps = append(a.steps, *e.Step)
+		a.mu.Unlock()
+		return nil
+	}
 	if e.Fault != nil {
 		a.fired[e.Fault.Injection] = true
 	}
@@ -143,7 +149,7 @@ func (a *armed) event(raw json.RawMessage) error {
 		a.crashed = true
 	}
 	a.mu.Unlock()
-	a.sink.Emit(e)
+	a.sink.Emit(e.Event)
 	return nil
 }
 
@@ -174,11 +180,15 @@ func (a *armed) Unfired() []string {
 	return ids
 }
 
-// Begin implements sandbox.Armed.
+// Begin implements sandbox.Armed. A worker sees its calls itself.
 func (*armed) Begin(spec.CallID) {}
 
 // Steps implements sandbox.Armed.
-func (*armed) Steps() []faults.Step { return nil }
+func (a *armed) Steps() []faults.Step {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.steps)
+}
 
 // Stop implements sandbox.Armed. The tree is given back its modes and flags.
 func (a *armed) Stop() error {
