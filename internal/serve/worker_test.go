@@ -310,8 +310,8 @@ func TestWorkerTellsItsSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := store.As(memfs.Cred{})
+	var tap wiretap
 	synctest.Test(t, func(t *testing.T) {
-		var tap wiretap
 		d := stdio.Pipe(tap.main(func() serve.Options {
 			return serve.Options{Driver: &inproc.Driver{}, FS: base, Arm: serve.Worker(base)}
 		}), stdio.Options{})
@@ -343,4 +343,5 @@ func TestWorkerTellsItsSteps(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	tap.validate(t)
 }
