@@ -69,12 +69,8 @@ func (f foreign) check() error {
 }
 
 // arena is where the subject meets plans: in a jail on disk, watched from outside.
-// out is the report folder, which is nothing to the subject.
-func (f foreign) arena(lab *disk.Lab, out string) (fsbench.Arena, error) {
+func (f foreign) arena(lab *disk.Lab) (fsbench.Arena, error) {
 	a := fsbench.Arena{Box: func() (sandbox.Sandbox, error) { return lab.Foreign() }}
-	if err := f.admit(lab, out); err != nil {
-		return a, err
-	}
 	var err error
 	switch {
 	case f.MCP:
@@ -96,7 +92,7 @@ func (f foreign) arena(lab *disk.Lab, out string) (fsbench.Arena, error) {
 	return a, err
 }
 
-// admit says what the subject may see of this machine.
+// admit says what the subject may see of this machine: not out, the report folder.
 func (f foreign) admit(lab *disk.Lab, out string) error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -180,7 +176,7 @@ func (f foreign) ground(ctx context.Context, out string) (ground, func() error, 
 		return errors.Join(append(errs, lab.Close())...)
 	}
 	enter := func(f foreign) (fsbench.Arena, error) {
-		arena, err := f.arena(lab, out)
+		arena, err := f.arena(lab)
 		if err == nil {
 			drivers = append(drivers, arena.Driver)
 		}
@@ -188,10 +184,13 @@ func (f foreign) ground(ctx context.Context, out string) (ground, func() error, 
 	}
 	g := ground{sandbox: "disk", engine: "ptrace", replayed: "--sandbox disk " + f.String()}
 	g.control = func(mutant string) (fsbench.Arena, error) {
-		bad := foreign{Stdio: true, Trusted: f.Trusted, Cmd: []string{"/proc/self/exe", "serve", "--stdio", "--subject", "mutant:" + mutant}}
+		bad := foreign{Stdio: true, Cmd: []string{"/proc/self/exe", "serve", "--stdio", "--subject", "mutant:" + mutant}}
 		return enter(bad)
 	}
-	if g.arena, err = enter(f); err == nil {
+	if err = f.admit(lab, out); err == nil {
+		g.arena, err = enter(f)
+	}
+	if err == nil {
 		var info sut.Info
 		if info, err = g.arena.Driver.Info(ctx); err != nil {
 			err = fmt.Errorf("the subject does not say who it is: %w", err)

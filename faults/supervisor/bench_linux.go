@@ -337,6 +337,16 @@ func (s *Supervisor) Revive() {
 	s.crashed = false
 }
 
+// End ends all processes that are still there.
+func (s *Supervisor) End() {
+	for _, l := range s.handOver() {
+		if raw, err := l.ours.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // an error: it is closed
+		}
+		<-l.gone
+	}
+}
+
 // Stop ends the plan. No owner is started after it.
 func (s *Supervisor) Stop() error {
 	s.handOver()

@@ -40,6 +40,9 @@ func (*Supervisor) Rearm(faults.Plan, []string, trace.Sink) error { return ErrCa
 // Begin does nothing.
 func (*Supervisor) Begin(spec.CallID) {}
 
+// End does nothing.
+func (*Supervisor) End() {}
+
 // Stop does nothing.
 func (*Supervisor) Stop() error { return nil }
 

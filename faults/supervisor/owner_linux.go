@@ -284,20 +284,20 @@ func (w *owner) kill() {
 
 // bench is the other end.
 type bench struct {
-	answers chan answer // closed when the bench is gone
+	answers chan answer
 
 	mu  sync.Mutex
 	out *json.Encoder
 }
 
 // listen takes in what the bench says. A plan comes between calls, while the subject
-// has nothing to do.
+// has nothing to do. When the bench is gone, or wants no more of this, everything
+// that is owned ends with its owner.
 func (w *owner) listen(in *json.Decoder) {
-	defer close(w.bench.answers)
 	for {
 		var a answer
 		if err := in.Decode(&a); err != nil {
-			return
+			os.Exit(exitOwner)
 		}
 		if a.Arm == nil {
 			w.bench.answers <- a
@@ -305,7 +305,7 @@ func (w *owner) listen(in *json.Decoder) {
 		}
 		w.arm(*a.Arm)
 		if err := w.bench.tell(report{Armed: true}); err != nil {
-			return
+			os.Exit(exitOwner)
 		}
 	}
 }
@@ -365,9 +365,5 @@ func (b *bench) swap(r report) (bool, error) {
 	if err := b.tell(r); err != nil {
 		return false, err
 	}
-	a, ok := <-b.answers
-	if !ok {
-		return false, errors.New("the bench is gone")
-	}
-	return a.Done, nil
+	return (<-b.answers).Done, nil
 }

@@ -178,5 +178,6 @@ func (s *Sandbox) Close() error {
 		return nil
 	}
 	s.mounts, s.preps = nil, nil
+	s.end()
 	return s.hand.remove()
 }

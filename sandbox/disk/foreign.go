@@ -54,6 +54,13 @@ func (s *Sandbox) rest() bool {
 	return true
 }
 
+// end ends what rests in a sandbox that is not used again.
+func (s *Sandbox) end() {
+	if s.sup != nil {
+		s.sup.End()
+	}
+}
+
 // settle notes which object the workspace is.
 func (s *Sandbox) settle() error {
 	if !s.foreign {
@@ -74,6 +81,7 @@ func (l *Lab) closeIdle() error {
 	defer l.mu.Unlock()
 	var errs []error
 	for _, s := range l.idle {
+		s.end()
 		errs = append(errs, s.hand.remove())
 	}
 	l.idle = nil
