@@ -45,6 +45,8 @@ type line struct {
 
 	mu   sync.Mutex
 	busy bool // what was read is not yet taken in
+
+	record faults.Record // guarded by the lock of the Supervisor
 }
 
 // Read implements io.Reader for the listener, which asks for more only when it has
@@ -107,7 +109,10 @@ func (s *Supervisor) Wrap(cmd *exec.Cmd) error {
 	if cmd.Err != nil {
 		return cmd.Err
 	}
-	o := order{Path: cmd.Path, Argv: cmd.Args, Base: s.opt.Base, Plan: s.left(), Free: s.opt.Free, Watch: s.opt.Watch}
+	o := order{
+		Path: cmd.Path, Argv: cmd.Args, Base: s.opt.Base, Plan: s.left(), Free: s.opt.Free, Watch: s.opt.Watch,
+		Record: s.opt.Record, After: s.opt.After != nil,
+	}
 	if len(o.Argv) == 0 {
 		o.Argv = []string{cmd.Path}
 	}
@@ -167,8 +172,11 @@ func (s *Supervisor) listen(l *line) {
 			l.armed <- struct{}{}
 			continue
 		}
+		if r.Note != nil {
+			s.note(l, *r.Note)
+		}
 		done := s.take(r)
-		if r.Step == nil && l.answer(answer{Done: done}) != nil {
+		if !r.silent() && l.answer(answer{Done: done}) != nil {
 			return // it is dead; its end is told elsewhere
 		}
 	}
@@ -223,6 +231,8 @@ func (s *Supervisor) take(r report) (done bool) {
 	switch {
 	case r.Swap != nil:
 		return s.swap(*r.Swap)
+	case r.After != "":
+		s.opt.After(r.After)
 	case r.Event != nil:
 		s.mu.Lock()
 		if f := r.Event.Fault; f != nil {
@@ -287,14 +297,19 @@ func (s *Supervisor) fail(err error) {
 // Steps lists what the subjects that were started have done in the tree. All that preceded an answer
 // of theirs is in it: an owner speaks before it lets them go on.
 func (s *Supervisor) Steps() []faults.Step {
+	s.settle()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.steps)
+}
+
+// settle waits until all that the owners have said is taken in.
+func (s *Supervisor) settle() {
 	for _, l := range s.handOver() {
 		for !l.drained() {
 			time.Sleep(20 * time.Microsecond)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.steps)
 }
 
 // handOver gives up the owners' ends of the lines, which they have by now: the end

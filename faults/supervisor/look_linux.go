@@ -25,6 +25,7 @@ type use struct {
 	names  []string // paths in the sandbox that it is about
 	places []place  // what it does, as a plan sees it; the first one names the step
 	result *int64   // what it is made to return
+	draft  *draft   // what a record has to know of it
 }
 
 // place is one thing that a call does to the tree: the directory below the sandbox

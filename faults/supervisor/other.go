@@ -25,6 +25,9 @@ func (*Supervisor) Wrap(*exec.Cmd) error { return ErrCannot }
 // Steps lists nothing.
 func (*Supervisor) Steps() []faults.Step { return nil }
 
+// Records lists nothing.
+func (*Supervisor) Records() []faults.Record { return nil }
+
 // Unfired lists nothing.
 func (*Supervisor) Unfired() []string { return nil }
 

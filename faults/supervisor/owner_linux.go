@@ -74,6 +74,7 @@ type owner struct {
 	plan    plan
 	keys    keys
 	held    []waiting // in a serial run
+	rec     *recorder // if the subject is recorded
 }
 
 // proc is one process of the subject.
@@ -106,10 +107,14 @@ func own(o order) error {
 	if err := w.bench.ask(report{Hello: true}); err != nil {
 		return err
 	}
-	err := w.start()
+	err := w.record()
+	if err == nil {
+		err = w.start()
+	}
 	status := exitOwner
 	if err == nil {
 		status, err = w.loop()
+		err = errors.Join(err, w.recorded())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fsbench: supervisor:", err)
@@ -240,6 +245,7 @@ func (w *owner) stopped(tid int, ws unix.WaitStatus) error {
 	case t.rest: // its end, or its going on, is seen
 		return ptrace(unix.PTRACE_LISTEN, t.tid, 0, 0)
 	case event == unix.PTRACE_EVENT_EXEC:
+		w.lost(t.tid)
 		t.use = nil
 		return resume(t.tid, 0)
 	case event != 0:
@@ -321,6 +327,7 @@ func (w *owner) arm(o arming) {
 	}
 	w.plan, w.keys = newPlan(o.Plan, o.Watch), newKeys(o.Plan.Names)
 	w.recount()
+	w.again()
 }
 
 // recount forgets the processes that have ended, so that the places of the next ones

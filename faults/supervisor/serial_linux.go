@@ -88,6 +88,7 @@ func runs(tid int) bool {
 
 // forget drops what is known of a thread that has ended.
 func (w *owner) forget(tid int) {
+	w.lost(tid)
 	delete(w.threads, tid)
 	w.held = slices.DeleteFunc(w.held, func(h waiting) bool { return h.t.tid == tid })
 }

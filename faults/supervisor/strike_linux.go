@@ -87,6 +87,9 @@ func (w *owner) enter(t *thread) error {
 	if errors.Is(err, errBlind) {
 		err = w.bench.ask(report{Blind: c.name + ": " + err.Error()})
 	}
+	if err == nil && u == nil && w.rec != nil {
+		return w.aside(t, c, info)
+	}
 	if err != nil || u == nil {
 		return errors.Join(err, resume(t.tid, 0))
 	}
@@ -108,6 +111,9 @@ func (w *owner) release(t *thread, u *use) error {
 	}
 	ended, err := w.before(t, u)
 	if err != nil || ended {
+		return err
+	}
+	if err := w.drafted(t, u); err != nil {
 		return err
 	}
 	t.use = u
@@ -156,8 +162,8 @@ func (w *owner) short(t *thread, u *use, a *armed, p place) error {
 // upset changes the tree, or ends the subject.
 func (w *owner) upset(a *armed, p place) (ended bool, err error) {
 	if a.Do.Swap != nil {
-		_, err := w.bench.swap(report{Swap: a.event(p, trace.EffectSwap, trace.Synthetic)})
-		return false, err
+		done, err := w.bench.swap(report{Swap: a.event(p, trace.EffectSwap, trace.Synthetic)})
+		return false, errors.Join(err, w.swapped(done, a.ID))
 	}
 	err = w.fired(a, p, trace.EffectCrash)
 	if err == nil {
@@ -180,6 +186,9 @@ func (w *owner) leave(t *thread) error {
 	}
 	if u.result != nil {
 		return errors.Join(setResult(t.tid, *u.result), resume(t.tid, 0))
+	}
+	if err := w.made(u, info.result()); err != nil {
+		return err
 	}
 	ended, err := w.after(t, u, info.result())
 	if err != nil || ended {

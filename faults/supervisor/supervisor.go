@@ -43,6 +43,14 @@ type Options struct {
 	// steps in the sandbox one after the other, in the same order in every run.
 	Free bool
 
+	// Record asks for what the subject does to the tree. In a free run calls may
+	// overlap, and the record says where it lost their order.
+	Record bool
+
+	// After is called after every call in the sandbox that is not only a look, with the
+	// key of the step, while the subject is held. What the call did is on record by then.
+	After func(key string)
+
 	// Hands carries out the edits of a swap, past every permission.
 	Hands func(spec.Edit) (done bool, err error)
 }
@@ -65,6 +73,9 @@ type order struct {
 
 	Free  bool
 	Watch []string // injections that the tree was prepared for
+
+	Record bool
+	After  bool // the bench wants to look after every step
 }
 
 func (o order) argv(name string) ([]string, error) {
@@ -86,7 +97,7 @@ func parseOrder(text string) (o order, err error) {
 	return o, nil
 }
 
-// report is one line of an owner. All but steps wait for an answer: what struck is
+// report is one line of an owner. All but steps and notes wait for an answer: what struck is
 // on record before the subject can show it.
 type report struct {
 	Hello bool         `json:"hello,omitempty"`
@@ -95,7 +106,22 @@ type report struct {
 	Swap  *trace.Fired `json:"swap,omitempty"` // the edits of the injection are due
 	Blind string       `json:"blind,omitempty"`
 	Armed bool         `json:"armed,omitempty"` // what the bench armed is in force
+	Note  *note        `json:"note,omitempty"`
+	After string       `json:"after,omitempty"` // key of a step that was made
 }
+
+// silent reports whether no answer is waited for.
+func (r report) silent() bool { return r.Step != nil || r.Note != nil }
+
+// note is what a recorder has to tell. A start begins another record.
+type note struct {
+	Start     []faults.Held     `json:"start,omitempty"`
+	UID       uint32            `json:"uid,omitempty"`
+	Mutations []faults.Mutation `json:"mutations,omitempty"`
+	Gaps      []faults.Gap      `json:"gaps,omitempty"`
+}
+
+func (n *note) empty() bool { return len(n.Start)+len(n.Mutations)+len(n.Gaps) == 0 }
 
 // answer says that a report was taken in, and of a swap, whether anything changed.
 // Or it is no answer, and

@@ -21,6 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	supervisor.Main()
+	program()
 	os.Exit(m.Run())
 }
 

@@ -58,6 +58,7 @@ func owner(o spec.Owner) memfs.Cred {
 
 var nodeTypes = map[spec.NodeType]fs.FileMode{
 	spec.TypeFile: 0, spec.TypeDir: fs.ModeDir, spec.TypeLink: fs.ModeSymlink, spec.TypeFIFO: fs.ModeNamedPipe,
+	spec.TypeOther: fs.ModeIrregular,
 }
 
 var mounts = map[spec.Mount]memfs.Mount{
@@ -66,6 +67,15 @@ var mounts = map[spec.Mount]memfs.Mount{
 
 // Build implements sandbox.Sandbox.
 func (s *Sandbox) Build(w spec.World) error {
+	for _, p := range w.Paths() {
+		if t := w[p].Type; t == spec.TypeOther {
+			return fmt.Errorf("%w: an entry of type %s", sandbox.ErrCannot, t)
+		}
+	}
+	return s.build(w, s.expand)
+}
+
+func (s *Sandbox) build(w spec.World, expand func(link string) string) error {
 	for _, p := range w.Paths() {
 		n := w[p]
 		if n.Hard != "" {
@@ -80,7 +90,7 @@ func (s *Sandbox) Build(w spec.World) error {
 		}
 		id := owner(n.Owner)
 		node := memfs.Node{
-			Type: typ, Bits: uint32(n.Mode), UID: id.UID, GID: id.GID, Data: n.Content, Link: s.expand(n.Link),
+			Type: typ, Bits: uint32(n.Mode), UID: id.UID, GID: id.GID, Data: n.Content, Link: expand(n.Link),
 			Mtime: n.Mtime, Immutable: n.Immutable, Mount: mounts[n.Mount],
 		}
 		for name, value := range n.Xattrs {
@@ -121,6 +131,8 @@ func (s *Sandbox) Observe() (spec.World, error) {
 			node.Type, node.Link = spec.TypeLink, n.Link
 		case fs.ModeNamedPipe:
 			node.Type = spec.TypeFIFO
+		case fs.ModeIrregular:
+			node.Type = spec.TypeOther
 		default:
 			node.Type, node.Content = spec.TypeFile, n.Data
 		}

@@ -21,7 +21,7 @@ func (s *Store) Admin() Admin { return Admin{s} }
 
 // Node is an entry as an Admin makes it and sees it.
 type Node struct {
-	Type      fs.FileMode // 0, fs.ModeDir, fs.ModeSymlink or fs.ModeNamedPipe
+	Type      fs.FileMode // 0, fs.ModeDir, fs.ModeSymlink, fs.ModeNamedPipe, or fs.ModeIrregular: a socket, a device
 	Bits      uint32      // the twelve permission bits
 	UID, GID  uint32
 	Data      []byte // of a file
@@ -128,26 +128,9 @@ func (a Admin) make(p string, want Node) error {
 	if err != nil {
 		return err
 	}
-	var k kind
-	switch want.Type {
-	case 0:
-		k = kindFile
-	case fs.ModeDir:
-		k = kindDir
-	case fs.ModeSymlink:
-		k = kindLink
-	case fs.ModeNamedPipe:
-		k = kindFIFO
-	default:
-		return syscall.EINVAL
-	}
-	n := a.s.newInode(k, want.Bits, want.UID, want.GID)
-	n.link, n.immutable, n.xattrs = want.Link, want.Immutable, maps.Clone(want.Xattrs)
-	if k == kindFile {
-		n.data, n.shared = want.Data, true
-	}
-	if want.Mount != NotMounted {
-		n.mnt = a.s.newMount(want.Mount == BoundReadOnly)
+	n, err := a.s.create(want)
+	if err != nil {
+		return err
 	}
 	a.s.attach(at.dir, at.name, n)
 	if want.Mtime != 0 {
@@ -224,15 +207,7 @@ func (a Admin) Change(p string, fn func(*Node)) error {
 		if err != nil {
 			return err
 		}
-		k, n := at.node, a.s.describe(at.node)
-		fn(&n)
-		k.bits, k.uid, k.gid, k.xattrs, k.immutable = n.Bits, n.UID, n.GID, maps.Clone(n.Xattrs), n.Immutable
-		if k.kind == kindFile {
-			k.data = n.Data
-		}
-		if n.Mtime != 0 {
-			k.mtime = mtime(n.Mtime)
-		}
+		a.s.alter(at.node, fn)
 		return nil
 	})
 }

@@ -194,6 +194,8 @@ func (d *dir) mayOpen(k *inode, flag vfs.Flag) error {
 	switch {
 	case ro && flag.Writes():
 		return syscall.EROFS
+	case k.kind == kindOther:
+		return syscall.ENXIO
 	case k.kind == kindFIFO && flag&vfs.NonBlock == 0:
 		return syscall.EAGAIN // the kernel would wait here, perhaps for ever
 	case k.kind == kindFIFO && flag.Writes():

@@ -153,6 +153,7 @@ const (
 	kindDir
 	kindLink
 	kindFIFO
+	kindOther // a socket or a device: it can be looked at
 )
 
 // inode is one object. Its fields are guarded by Store.mu.
@@ -230,6 +231,8 @@ func (s *Store) info(n *inode, m *mount) vfs.Info {
 		size = int64(len(n.link))
 	case kindFIFO:
 		mode |= fs.ModeNamedPipe
+	case kindOther:
+		mode |= fs.ModeIrregular
 	case kindFile:
 	}
 	return vfs.Info{

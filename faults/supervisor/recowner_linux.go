@@ -1,0 +1,157 @@
+//go:build linux && (amd64 || arm64)
+
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fsbench/fsbench/faults"
+)
+
+// This is where the owner's loop and the record meet, on both sides.
+
+// record begins a record if there is to be one.
+func (w *owner) record() (err error) {
+	if !w.Record {
+		return nil
+	}
+	if w.rec, err = newRecorder(w.Base); err != nil {
+		return err
+	}
+	return w.tellRecord()
+}
+
+// again begins another record, of the same processes.
+func (w *owner) again() {
+	if w.rec == nil {
+		return
+	}
+	rec, err := newRecorder(w.Base)
+	if err != nil {
+		w.rec.out.Gaps = append(w.rec.out.Gaps, faults.Gap{Reason: err.Error()})
+	} else {
+		rec.resume(w.rec)
+		w.rec = rec
+	}
+	_ = w.tellRecord() // a bench that is gone is seen at the next report
+}
+
+// tellRecord tells what was recorded since the last time.
+func (w *owner) tellRecord() error {
+	n := w.rec.take()
+	if n.empty() {
+		return nil
+	}
+	return w.bench.tell(report{Note: &n})
+}
+
+// drafted looks at a call that is about to be made in the sandbox.
+func (w *owner) drafted(t *thread, u *use) (err error) {
+	if w.rec == nil {
+		return nil
+	}
+	u.draft, err = w.draft(t, u.call, u.info, u.key)
+	return err
+}
+
+func (w *owner) draft(t *thread, c *call, info callInfo, key string) (*draft, error) {
+	flags, err := w.flags(t.tid, c, &info)
+	if err != nil {
+		return nil, err
+	}
+	d := w.rec.begin(t.tid, c, info, flags, key)
+	return d, w.tellRecord()
+}
+
+// aside deals with a call that is about nothing in the sandbox by name. It may be
+// about something there all the same: a file has several names.
+func (w *owner) aside(t *thread, c *call, info callInfo) error {
+	d, err := w.draft(t, c, info, "")
+	if err != nil || d == nil {
+		return errors.Join(err, resume(t.tid, 0))
+	}
+	t.use = &use{call: c, info: info, key: d.key, draft: d}
+	return resumeCall(t.tid)
+}
+
+// made puts on record what a call has done, and lets the bench look.
+func (w *owner) made(u *use, result int64) error {
+	changed := false
+	if w.rec != nil {
+		w.rec.end(u.draft, result)
+		changed = len(w.rec.out.Mutations) > 0
+		if err := w.tellRecord(); err != nil {
+			return err
+		}
+	}
+	if aside := len(u.places) == 0; w.After && (changed || u.call.class != faults.Read && !aside) {
+		return w.bench.ask(report{After: u.key})
+	}
+	return nil
+}
+
+// lost notes the end of a thread.
+func (w *owner) lost(tid int) {
+	if w.rec != nil {
+		w.rec.lost(tid)
+	}
+}
+
+// swapped notes that the bench has changed the tree: that is not the subject's doing,
+// and is no part of a record.
+func (w *owner) swapped(done bool, id string) error {
+	if w.rec == nil || !done {
+		return nil
+	}
+	w.rec.out.Gaps = append(w.rec.out.Gaps, faults.Gap{Reason: fmt.Sprintf("the tree was changed by injection %s", id)})
+	return w.tellRecord()
+}
+
+// recorded ends a record. What is left of the subject is ended first: what it did
+// after the last look would be on no record.
+func (w *owner) recorded() error {
+	if w.rec == nil {
+		return nil
+	}
+	w.kill()
+	for {
+		var ws unix.WaitStatus
+		_, err := unix.Wait4(-1, &ws, unix.WALL, nil)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	w.rec.finish()
+	return w.tellRecord()
+}
+
+// note takes in what an owner has recorded.
+func (s *Supervisor) note(l *line, n note) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(n.Start) > 0 {
+		l.record = faults.Record{UID: n.UID}
+	}
+	l.record.Start = append(l.record.Start, n.Start...)
+	l.record.Mutations = append(l.record.Mutations, n.Mutations...)
+	l.record.Gaps = append(l.record.Gaps, n.Gaps...)
+}
+
+// Records returns, for each process that was wrapped, in that order, what it has done
+// to the tree so far. Two that ran at the same time do not know of each other.
+func (s *Supervisor) Records() []faults.Record {
+	s.settle()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []faults.Record
+	for _, l := range s.lines {
+		r := l.record
+		r.Start, r.Mutations, r.Gaps = slices.Clone(r.Start), slices.Clone(r.Mutations), slices.Clone(r.Gaps)
+		out = append(out, r)
+	}
+	return out
+}
