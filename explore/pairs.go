@@ -27,7 +27,7 @@ func (x *exploration) pairs(singles []Point, traces [][]faults.Step) []Point {
 			if checkStep(s) != nil {
 				continue
 			}
-			for _, e := range followers(x.m.Base, s) {
+			for _, e := range followers(x.m.Base, s, x.usual(s)) {
 				out = append(out, Point{Strikes: []Strike{first, {s, e}}})
 			}
 		}
@@ -41,6 +41,11 @@ func (x *exploration) pairs(singles []Point, traces [][]faults.Step) []Point {
 		out = thin
 	}
 	return out
+}
+
+// usual reports whether the subject makes a step when nobody disturbs it, too.
+func (x *exploration) usual(s faults.Step) bool {
+	return slices.ContainsFunc(x.m.Steps, func(u faults.Step) bool { return u.Key == s.Key })
 }
 
 // leads reports whether a second effect after e can tell more than e alone: nothing
@@ -60,8 +65,9 @@ func leads(e Effect) bool {
 }
 
 // followers returns the effects that come second: a failure, a failure that is none, a
-// crash.
-func followers(base scenarios.Scenario, s faults.Step) []Effect {
+// crash; and an adversary at a step that only an upset brings about, as clean-up is:
+// the other steps have met every adversary alone.
+func followers(base scenarios.Scenario, s faults.Step, usual bool) []Effect {
 	return slices.DeleteFunc(Effects(base, s), func(e Effect) bool {
 		switch e.Group {
 		case Errno, After:
@@ -71,6 +77,7 @@ func followers(base scenarios.Scenario, s faults.Step) []Effect {
 		case Short:
 			return false
 		case Swap:
+			return usual
 		}
 		return true
 	})

@@ -58,12 +58,19 @@ func hosted(x *Exchange, p string) bool {
 	return now != state && (p == now || strings.HasPrefix(p, now+"/"))
 }
 
-// open reports whether a Loose branch leaves p open: it is in the workspace, or what
-// the adversary has carried out of it while the subject held it, or in that.
-func open(x *Exchange, p string) bool {
-	return inside(p) || slices.ContainsFunc(x.Edits, func(e Swapped) bool {
-		return e.Edit.Op == spec.EditRename && inside(e.Edit.Path) && (p == e.Edit.To || strings.HasPrefix(p, e.Edit.To+"/"))
-	})
+// open reports whether a Loose branch leaves p open: it is in the workspace, or has
+// been carried out of it by the adversary, by whom it may have been held. What was
+// carried into it is not.
+func open(x *Exchange, p string) bool { return inside(origin(p, x.Edits)) }
+
+// origin returns where what is at p after edits was before them: carried, backwards.
+func origin(p string, edits []Swapped) string {
+	back := slices.Clone(edits)
+	slices.Reverse(back)
+	for i, e := range back {
+		back[i].Edit.Path, back[i].Edit.To = e.Edit.To, e.Edit.Path
+	}
+	return carried(p, back)
 }
 
 // litter reports whether p may be a private file left over: new, a file, next to
@@ -112,7 +119,7 @@ func differenceRule(p string, b Branch, x *Exchange) spec.RuleID {
 	after, now := x.After[p]
 	left := !old && now && litter(x, p, after)
 	switch {
-	case !inside(p) && len(x.Edits) > 0:
+	case len(x.Edits) > 0 && (!inside(p) || !inside(origin(p, x.Edits))):
 		return "PR-005"
 	case !inside(p):
 		return "PR-010"

@@ -14,6 +14,7 @@ import (
 func (f Files) raced(s State, x *Exchange) []Branch {
 	trees := stages(s.World, x.Edits)
 	last := trees[len(trees)-1]
+	made := everMade(trees, x)
 	var out []Branch
 	for i, w := range trees {
 		branches := f.at(trees, i, x)
@@ -24,7 +25,7 @@ func (f Files) raced(s State, x *Exchange) []Branch {
 			for _, e := range x.Edits[b.seen:] {
 				b.Next.World = tree{b.Next.World}.edited(e.Edit)
 			}
-			b.Spare = alsoCarried(b.Spare, x.Edits[b.seen:])
+			b.Spare = append(alsoCarried(b.Spare, x.Edits[b.seen:]), made...)
 			out = append(out, b)
 			if len(x.Edits) > 0 {
 				b.Status, b.Errs, b.HasContent, b.Must = spec.StatusUnknown, nil, false, ""
@@ -62,10 +63,20 @@ func (f Files) raced(s State, x *Exchange) []Branch {
 		for _, e := range x.Edits[i:] {
 			w = tree{w}.edited(e.Edit)
 		}
-		b := Branch{Status: spec.StatusFailed, Next: State{w}, Rule: "AT-002", Spare: spares(last, x)}
+		b := Branch{Status: spec.StatusFailed, Next: State{w}, Rule: "AT-002", Spare: append(spares(last, x), made...)}
 		out = append(out, b)
 		b.Status = spec.StatusUnknown
 		out = append(out, b)
+	}
+	return out
+}
+
+// everMade returns the directories that the call may have made on its way in any tree
+// that it met, and what they are called after the edits that followed.
+func everMade(trees []spec.World, x *Exchange) []string {
+	var out []string
+	for i := range x.Edits {
+		out = append(out, alsoCarried(spares(trees[i], x), x.Edits[i:])...)
 	}
 	return out
 }

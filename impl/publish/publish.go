@@ -135,6 +135,8 @@ type staged struct {
 	info vfs.Info
 	temp string // its name, if it has one
 	open bool
+
+	naming bool // it may have been given its final name
 }
 
 // tempTries bounds the search for a free name. Whoever plants names faster than
@@ -281,14 +283,27 @@ func (p *Publisher) publish(s *staged, r Request) error {
 	if err == nil {
 		return nil
 	}
-	// A failure may be reported of a step that took effect: only the identity of
-	// what now stands at the name can tell.
-	now, lookErr := r.Dir.Lstat(r.Name)
-	unknown := lookErr == nil && now.ID == s.info.ID
-	if lookErr != nil && !errors.Is(lookErr, syscall.ENOENT) {
-		unknown, err = true, errors.Join(err, lookErr)
+	// A failure may be reported of a step that took effect. What stands at the name
+	// now cannot tell: somebody may have been there since. That the file is still as
+	// private as it was can (AT-015).
+	private, lookErr := true, error(nil)
+	if s.naming {
+		private, lookErr = s.private()
 	}
-	return &Error{Step: StepPublish, Err: errors.Join(err, s.abandon()), Unknown: unknown}
+	return &Error{Step: StepPublish, Err: errors.Join(err, lookErr, s.abandon()), Unknown: !private}
+}
+
+// private reports whether the staged file is seen to have no name but its private one.
+func (s *staged) private() (bool, error) {
+	if s.temp == "" {
+		now, err := s.file.Stat()
+		return err == nil && now.Nlink == 0, err
+	}
+	now, err := s.dir.Lstat(s.temp)
+	if errors.Is(err, syscall.ENOENT) {
+		return false, nil
+	}
+	return err == nil && now.ID == s.info.ID && now.Nlink < 2, err
 }
 
 func (p *Publisher) name(s *staged, r Request) error {
@@ -303,6 +318,7 @@ func (p *Publisher) name(s *staged, r Request) error {
 	if err := s.close(); err != nil {
 		return err
 	}
+	s.naming = true
 	return r.Dir.Rename(s.temp, r.Dir, r.Name, vfs.Replace)
 }
 
@@ -330,6 +346,7 @@ func (p *Publisher) link(s *staged) error {
 // nameFresh names the file only if the name is free, in one step that the kernel
 // decides.
 func (p *Publisher) nameFresh(s *staged, r Request) error {
+	s.naming = true
 	switch {
 	case s.temp == "":
 		return r.Dir.Publish(s.file, r.Name)

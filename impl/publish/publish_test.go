@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -282,14 +283,48 @@ func mayLeave(strikes []strike, ops []vfs.OpKind) bool {
 	return may
 }
 
-// unseen reports whether a look at the destination was struck.
+// unseen reports whether a look at the private file, or its name, was struck after it
+// was to be given its own.
 func unseen(strikes []strike, ops []vfs.OpKind) bool {
 	for _, s := range strikes {
-		if s.nth < len(ops) && ops[s.nth] == vfs.OpLstat {
+		if s.nth < len(ops) && (ops[s.nth] == vfs.OpLstat || ops[s.nth] == vfs.OpStat && s.nth > slices.Index(ops, vfs.OpPublish)) {
 			return true
 		}
 	}
 	return false
+}
+
+// TestNobodyHidesWhatLanded: that somebody has taken a file away again does not make
+// the failure that was reported of its publication true; nor does one who took the
+// private file make it unknown before it was to be published.
+func TestNobodyHidesWhatLanded(t *testing.T) {
+	for _, way := range ways {
+		for _, entries := range []map[string]memfs.Node{nil, {"f": oldFile}} {
+			t.Run(fmt.Sprintf("%s over %d", way.name, len(entries)), func(t *testing.T) {
+				naming := vfs.OpRename
+				if entries == nil && way.caps.Has(vfs.CapPublish) {
+					naming = vfs.OpPublish
+				} else if entries == nil && !way.caps.Has(vfs.CapNoReplace) {
+					naming = vfs.OpLink
+				}
+				p := &tap{}
+				b := newBench(t, p, entries)
+				p.strike = func(op vfs.OpKind, _ string, done bool) error {
+					if op != naming || !done {
+						return nil
+					}
+					b.must(b.admin.Rename("d/f", "d/taken"))
+					b.must(b.admin.Write("d/f", []byte("another"), memfs.Node{Bits: 0o600}))
+					return &fs.PathError{Op: "rename", Path: "f", Err: syscall.EIO}
+				}
+				_, err := b.put(way.caps, nil)
+				var e *publish.Error
+				if !errors.As(err, &e) || !e.Unknown || !errors.Is(err, syscall.EIO) {
+					t.Errorf("%v: want EIO and not to know\n%s", err, b.tree())
+				}
+			})
+		}
+	}
 }
 
 func TestMetadata(t *testing.T) {

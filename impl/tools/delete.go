@@ -72,9 +72,13 @@ func (k *call) remove(place vfs.Place, path string, check func(vfs.Info) error) 
 // notRemoved deals with an unlink that failed. info is what stood there, if it was
 // seen.
 func (k *call) notRemoved(place vfs.Place, path string, info vfs.Info, seen bool, err error) error {
-	_, lookErr := place.Dir.Lstat(place.Name)
-	if isGone(lookErr) && (seen || kindOf(err) != spec.ErrNotFound) {
+	now, lookErr := place.Dir.Lstat(place.Name)
+	switch {
+	case isGone(lookErr) && (seen || kindOf(err) != spec.ErrNotFound):
 		return &unknown{err} // refused, or missed, and yet gone: whose doing it was cannot be told
+	case lookErr == nil && seen && !k.t.Steps.Same(info, now):
+		// Somebody else's is there now, and no handler may unlink that.
+		return &unknown{fmt.Errorf("%w; and then another entry was there", err)}
 	}
 	// Nobody can say whether it is there, and a directory that may not be searched,
 	// which would have refused both and for the same reason, is not the cause.
