@@ -41,10 +41,10 @@ not find what is bad; 4 nothing was conclusive, as where no step can be seen.
 A command after -- is explored on disk, in a jail, and watched from outside: it is
 stopped before and after each of its steps, whatever it is written in.
 
-Examples: fsbench explore --call delete --pairs
-          fsbench explore --stdio -- fsbench serve --stdio
-          fsbench explore --mcp --preset filesystem -- node FOLDER/dist/index.js {root}
-          fsbench explore --exec --call write -- tee {path}`
+Example: fsbench explore --call delete --pairs
+         fsbench explore --stdio -- fsbench serve --stdio
+         fsbench explore --mcp --preset filesystem -- node FOLDER/dist/index.js {root}
+         fsbench explore --exec --call write -- tee {path}`
 }
 
 const (
