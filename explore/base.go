@@ -16,10 +16,9 @@ const (
 	canary  = "out/c"
 )
 
-// content that the bases start from, and what an adversary puts in its place: of the
-// same size, so that size and date can be kept.
+// What an adversary writes who wants not to be noticed: as many bytes as the bases
+// begin with, and their date.
 const (
-	oldBytes = "old bytes"
 	oddBytes = "odd bytes"
 	oldMtime = 1700000000 // seconds
 )

@@ -139,7 +139,7 @@ func aside(p string) spec.Edit { return spec.Edit{Op: spec.EditRename, Path: p, 
 // up returns how a link at p gets to the top of the sandbox.
 func up(p string) string { return strings.Repeat("../", strings.Count(p, "/")) }
 
-// Check reports a step at which nothing could be armed: whoever saw it gave it a name
+// checkStep reports a step at which nothing could be armed: whoever saw it gave it a name
 // that no plan knows.
 func checkStep(s faults.Step) error {
 	p := faults.Plan{Injections: []faults.Injection{Strike{s, Effect{Do: faults.Effect{Crash: true}}}.injection(0)}}
