@@ -61,7 +61,7 @@ const (
 	ChangeWrite    Change = "write"     // Data at Off
 	ChangeResize   Change = "resize"    // to Size
 	ChangeClear    Change = "clear"     // Size bytes at Off become zeros; the file grows by none of it
-	ChangeReserve  Change = "reserve"   // room for Size bytes at Off; nothing that could be seen
+	ChangeReserve  Change = "reserve"   // room for Size bytes at Off; nothing to be seen but another time
 	ChangeLink     Change = "link"      // Object gets the name At; without one, a name elsewhere
 	ChangeUnlink   Change = "unlink"    // Object loses the name At; without one, a name elsewhere
 	ChangeRename   Change = "rename"    // Object moves from At to To, over what is there; one may be elsewhere

@@ -281,10 +281,13 @@ func (w *owner) procOf(tid int) *proc {
 	return p
 }
 
-// kill ends all of the subject, now.
+// kill ends all of the subject, now. Only what is still owned keeps its number: that
+// of a process which has ended may be somebody else's by now.
 func (w *owner) kill() {
-	for pid := range w.procs {
-		_ = unix.Kill(pid, unix.SIGKILL)
+	for tid, t := range w.threads {
+		if tracer(tid) == os.Getpid() {
+			_ = unix.Kill(t.proc.pid, unix.SIGKILL)
+		}
 	}
 }
 

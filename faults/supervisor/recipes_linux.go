@@ -30,12 +30,12 @@ func init() {
 		{[]string{"link", "linkat"}, recipe{before: named, after: linked}},
 		{[]string{"rename", "renameat", "renameat2"}, recipe{before: named, after: renamed}},
 		{[]string{"unlink", "unlinkat", "rmdir"}, recipe{before: named, after: removed}},
-		{[]string{"write", "pwrite64", "writev", "pwritev", "pwritev2"}, recipe{before: written, after: wrote}},
-		{[]string{"sendfile", "copy_file_range", "splice"}, recipe{before: written, after: wrote}},
-		{[]string{"truncate"}, recipe{before: named, after: resized}},
-		{[]string{"ftruncate"}, recipe{before: handled, after: resized}},
-		{[]string{"fallocate"}, recipe{before: handled, after: allocated}},
-		{[]string{"ioctl"}, recipe{before: handled, after: controlled}},
+		{[]string{"write", "pwrite64", "writev", "pwritev", "pwritev2"}, recipe{before: written, after: wrote, failed: spoiled}},
+		{[]string{"sendfile", "copy_file_range", "splice"}, recipe{before: written, after: wrote, failed: spoiled}},
+		{[]string{"truncate"}, recipe{before: named, after: resized, failed: spoiled}},
+		{[]string{"ftruncate"}, recipe{before: handled, after: resized, failed: spoiled}},
+		{[]string{"fallocate"}, recipe{before: handled, after: allocated, failed: spoiled}},
+		{[]string{"ioctl"}, recipe{before: handled, after: controlled, failed: spoiled}},
 		{[]string{"chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat"}, recipe{before: named, after: changed}},
 		{[]string{"fchmod", "fchown"}, recipe{before: handled, after: changed}},
 		{[]string{"utime", "utimes", "futimesat", "utimensat"}, recipe{before: named, after: touched}},
@@ -88,7 +88,7 @@ func handled(r *recorder, d *draft) bool {
 	}
 	d.obj = fd
 	st, err := statOf(fd)
-	d.size = st.Size
+	d.size, d.time = st.Size, st.Mtime
 	return err == nil && r.known(st) != nil
 }
 
@@ -144,14 +144,14 @@ func opened(r *recorder, d *draft, result int64) {
 	switch {
 	case err != nil:
 		r.gap(d, err.Error())
+	case d.flags&unix.O_TMPFILE == unix.O_TMPFILE: // nothing is known of it, whose number it may have
+		if where := r.path(fd); where != "" {
+			r.adopt(d, fd, outside, where)
+		}
 	case o != nil && d.flags&unix.O_TRUNC != 0 && st.Mode&unix.S_IFMT == unix.S_IFREG:
 		r.add(d, faults.Mutation{Do: faults.ChangeResize, Object: o.id, Path: r.path(fd)})
 		r.refresh(d, o, fd)
 	case o != nil:
-	case d.flags&unix.O_TMPFILE == unix.O_TMPFILE:
-		if where := r.path(fd); where != "" {
-			r.adopt(d, fd, faults.Entry{}, where)
-		}
 	case d.flags&unix.O_CREAT != 0:
 		r.opens(d, fd)
 	}
@@ -184,7 +184,7 @@ func (r *recorder) opens(d *draft, fd int) {
 		}
 	}
 	e := d.ends[len(d.ends)-1]
-	if at := r.entry(e); at != (faults.Entry{}) {
+	if at := r.entry(e); at != outside {
 		r.adopt(d, fd, at, e.path)
 	}
 }
@@ -223,7 +223,7 @@ func made(r *recorder, d *draft, _ int64) {
 		r.gap(d, "something new is gone: "+err.Error())
 		return
 	}
-	if at := r.entry(*e); at != (faults.Entry{}) {
+	if at := r.entry(*e); at != outside {
 		r.adopt(d, e.obj, at, e.path)
 	}
 }
@@ -232,13 +232,14 @@ func made(r *recorder, d *draft, _ int64) {
 func linked(r *recorder, d *draft, _ int64) {
 	from, to := d.ends[0], d.ends[1]
 	at := r.entry(to)
-	o := r.knownFD(from.obj)
+	o := from.was
 	if o == nil {
-		if o = r.adopt(d, from.obj, faults.Entry{}, to.path); o == nil {
+		if o = r.adopt(d, from.obj, outside, to.path); o == nil {
 			return
 		}
 		r.elsewhere(d, o, from.obj, 1)
 	}
+	o.nameless = false
 	r.add(d, faults.Mutation{Do: faults.ChangeLink, Object: o.id, At: at, Path: to.path})
 }
 
@@ -258,48 +259,58 @@ func renamed(r *recorder, d *draft, _ int64) {
 	if to.obj >= 0 && err == nil && err2 == nil && idOf(one) == idOf(two) {
 		return // two names of one file: the kernel does nothing
 	}
-	o := r.known(one)
-	if o == nil {
-		if o = r.adopt(d, from.obj, faults.Entry{}, to.path); o == nil {
-			return
-		}
-		if one.Mode&unix.S_IFMT != unix.S_IFDIR {
-			r.add(d, faults.Mutation{Do: faults.ChangeLink, Object: o.id}) // the name that it came by
-		}
-		r.elsewhere(d, o, from.obj, 1)
+	if victim := r.knownFD(to.obj); victim != nil && b == outside && two.Mode&unix.S_IFMT != unix.S_IFDIR {
+		r.add(d, faults.Mutation{Do: faults.ChangeUnlink, Object: victim.id, Path: to.path})
 	}
-	if a == b { // both outside
-		return
+	if a != b { // not both outside
+		r.moves(d, from.obj, a, b, to.path)
 	}
-	r.add(d, faults.Mutation{Do: faults.ChangeRename, Object: o.id, At: a, To: b, Path: to.path})
 	r.gone(to.obj)
-	if d.flags&unix.RENAME_WHITEOUT != 0 && from.again() == nil {
-		r.adopt(d, from.obj, a, from.path)
-		d.ends[0].obj = from.obj
+	if d.flags&unix.RENAME_WHITEOUT != 0 && a != outside && d.ends[0].again() == nil {
+		r.adopt(d, d.ends[0].obj, a, from.path)
 	}
 }
 
+// outside is the name of all that is not in the tree.
+var outside faults.Entry
+
+// moves records that an object has another name in the place of one, and is adopted
+// if it came from outside.
+func (r *recorder) moves(d *draft, fd int, a, b faults.Entry, where faults.Raw) {
+	o := r.knownFD(fd)
+	if o == nil {
+		if o = r.adopt(d, fd, outside, where); o == nil {
+			return
+		}
+		r.elsewhere(d, o, fd, 0) // the name that it came by is one
+	}
+	r.add(d, faults.Mutation{Do: faults.ChangeRename, Object: o.id, At: a, To: b, Path: where})
+}
+
 func (r *recorder) exchanged(d *draft, a, b faults.Entry) {
-	none := faults.Entry{}
+	from, to := d.ends[0], d.ends[1]
 	switch {
-	case a == none && b == none, a == b:
-		return
-	case a == none || b == none:
-		r.gap(d, "an entry was exchanged with one outside of the tree")
-		return
+	case a == b:
+	case a == outside:
+		r.moves(d, to.obj, b, outside, from.path)
+		r.moves(d, from.obj, outside, b, to.path)
+	case b == outside:
+		r.moves(d, from.obj, a, outside, to.path)
+		r.moves(d, to.obj, outside, a, from.path)
+	default:
+		m := faults.Mutation{Do: faults.ChangeExchange, At: a, To: b, Path: to.path}
+		if o := r.knownFD(from.obj); o != nil {
+			m.Object = o.id
+		}
+		r.add(d, m)
 	}
-	m := faults.Mutation{Do: faults.ChangeExchange, At: a, To: b, Path: d.ends[1].path}
-	if o := r.knownFD(d.ends[0].obj); o != nil {
-		m.Object = o.id
-	}
-	r.add(d, m)
 }
 
 func removed(r *recorder, d *draft, _ int64) {
 	e := d.ends[0]
 	o := r.knownFD(e.obj)
 	if o == nil {
-		if at := r.entry(e); at != (faults.Entry{}) {
+		if at := r.entry(e); at != outside {
 			r.gap(d, "what was removed was not there before")
 		}
 		return
@@ -338,6 +349,19 @@ func (r *recorder) refresh(d *draft, o *object, fd int) {
 		r.add(d, faults.Mutation{Do: faults.ChangeMode, Object: o.id, Mode: spec.Mode(st.Mode & 0o7777), Path: where})
 	}
 	o.mode, o.uid, o.gid = st.Mode, st.Uid, st.Gid
+}
+
+// spoiled sees what a call has changed before it failed: rights may be taken away,
+// and the time is another, before the kernel looks at what is to be done.
+func spoiled(r *recorder, d *draft, _ int64) {
+	o, fd := r.about(d)
+	if o == nil {
+		return
+	}
+	r.refresh(d, o, fd)
+	if st, err := statOf(fd); err == nil && d.obj >= 0 && st.Mtime != d.time {
+		r.add(d, faults.Mutation{Do: faults.ChangeReserve, Object: o.id, Path: r.path(fd)})
+	}
 }
 
 func changed(r *recorder, d *draft, _ int64) {

@@ -39,6 +39,7 @@ type object struct {
 	birth    unix.StatxTimestamp // an inode's number is given to another when it is gone
 	mode     uint16
 	uid, gid uint32
+	nameless bool // it never had a name
 }
 
 // newRecorder looks at all of the tree, so that what is opened before anything is
@@ -135,10 +136,12 @@ func (r *recorder) learn(st unix.Statx_t) *object {
 
 // known returns the object, or nil for one that is not of the tree.
 func (r *recorder) known(st unix.Statx_t) *object {
-	if o := r.objects[idOf(st)]; o != nil && o.birth == st.Btime {
-		return o
+	o := r.objects[idOf(st)]
+	// The time of birth is too coarse for what was closed at once, without a name.
+	if o == nil || o.birth != st.Btime || o.nameless && st.Nlink > 0 {
+		return nil
 	}
-	return nil
+	return o
 }
 
 // knownFD is known for what fd stands for; -1 is nothing.
@@ -165,6 +168,7 @@ type draft struct {
 	ends []end  // what its paths name, in the order of the arguments
 	obj  int    // handle of what its descriptor stands for, -1 without
 	size uint64 // of that
+	time unix.StatxTimestamp
 	pos  int64
 	open uint64 // flags that the descriptor was opened with
 	text string
@@ -338,6 +342,7 @@ func (r *recorder) adopt(d *draft, fd int, at faults.Entry, where faults.Raw) *o
 	}
 	r.add(d, m)
 	o := r.learn(st)
+	o.nameless = st.Nlink == 0
 	r.content(d, o, fd, st, where)
 	return o
 }

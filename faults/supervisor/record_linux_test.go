@@ -193,6 +193,13 @@ func (tp *tape) replay() faults.Record {
 		t.Fatalf("%d records, want 1", len(recs))
 	}
 	rec := throughText(t, recs[0])
+	t.Cleanup(func() {
+		if t.Failed() {
+			var b strings.Builder
+			_ = rec.Write(&b)
+			t.Log(b.String())
+		}
+	})
 	r, err := mem.NewReplay(tp.start, rec)
 	if err != nil {
 		t.Fatal(err)
@@ -230,11 +237,6 @@ func (tp *tape) replay() faults.Record {
 		}
 	}
 	t.Logf("%d mutations, %d steps, %d gaps, %d set times", len(rec.Mutations), len(tp.steps), len(rec.Gaps), len(r.Times()))
-	if os.Getenv("FSBENCH_SHOW_RECORD") != "" {
-		var b strings.Builder
-		_ = rec.Write(&b)
-		t.Log(b.String())
-	}
 	return rec
 }
 

@@ -20,6 +20,7 @@ type end struct {
 	name string
 	obj  int // handle of what is there; -1 if nothing is
 	path faults.Raw
+	was  *object // what was there when it was looked at
 }
 
 func (e end) close() {
@@ -97,7 +98,7 @@ func (r *recorder) walk(d *draft, start, text string, follow bool, links int) er
 		defer e.close()
 		return r.followed(d, e, links)
 	}
-	e.path = faults.Raw(path.Join(string(r.path(e.dir)), name))
+	e.path, e.was = faults.Raw(path.Join(string(r.path(e.dir)), name)), r.knownFD(e.obj)
 	d.ends = append(d.ends, e)
 	return nil
 }
@@ -128,7 +129,7 @@ func (r *recorder) object(d *draft, p string) error {
 	if err != nil {
 		return err
 	}
-	d.ends = append(d.ends, end{dir: -1, obj: fd, path: r.path(fd)})
+	d.ends = append(d.ends, end{dir: -1, obj: fd, path: r.path(fd), was: r.knownFD(fd)})
 	return nil
 }
 

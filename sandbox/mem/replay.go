@@ -144,14 +144,19 @@ func init() {
 			if n.Xattrs == nil {
 				n.Xattrs = map[string][]byte{}
 			}
-			n.Xattrs[string(m.Text)] = m.Data
+			n.Xattrs[string(m.Text)] = append([]byte{}, m.Data...) // an empty one is one
 		}),
 		faults.ChangeNoXattr: altered(func(_ *Replay, n *memfs.Node, m *faults.Mutation) { delete(n.Xattrs, string(m.Text)) }),
 		faults.ChangeTimes: func(r *Replay, m *faults.Mutation, o memfs.Object) error {
-			r.times[o] = m.Mtime
+			if r.admin().Describe(o).Type != fs.ModeNamedPipe { // what goes through one is no mutation, and sets its time
+				r.times[o] = m.Mtime
+			}
 			return nil
 		},
-		faults.ChangeReserve:  nil,
+		faults.ChangeReserve: func(r *Replay, _ *faults.Mutation, o memfs.Object) error {
+			delete(r.times, o)
+			return nil
+		},
 		faults.ChangeSync:     nil,
 		faults.ChangeSyncAll:  nil,
 		faults.ChangeSyncPart: nil,
