@@ -2,6 +2,7 @@ package disk
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/fsbench/fsbench/sandbox"
 	"github.com/fsbench/fsbench/sandbox/jail"
@@ -20,7 +21,8 @@ type Foreign struct {
 
 // Admit lets subjects in that nobody vouches for. It fails with an error matching
 // sandbox.ErrCannot where they could do harm: where the host's files cannot be
-// hidden, or its processes and network not be kept from them.
+// hidden, or its processes and network not be kept from them. Subjects that are
+// admitted to one lab see what any of them may read.
 func (l *Lab) Admit(f Foreign) error {
 	if l.cannot != nil {
 		return fmt.Errorf("%w: %w", sandbox.ErrCannot, l.cannot)
@@ -29,12 +31,26 @@ func (l *Lab) Admit(f Foreign) error {
 	if shared := s.Shares(); shared != "" {
 		return fmt.Errorf("%w: a foreign subject would share with the bench %s; fsbench doctor says what to do", sandbox.ErrCannot, shared)
 	}
-	s.Read, s.Hide = f.Read, f.Hide
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	both := Foreign{
+		Read: union(l.foreign.Read, f.Read), Hide: union(l.foreign.Hide, f.Hide), Env: l.foreign.Env,
+	}
+	if f.Env != nil {
+		both.Env = f.Env
+	}
+	s.Read, s.Hide = both.Read, both.Hide
 	if err := s.Check(); err != nil {
 		return err
 	}
-	l.foreign = f
+	l.foreign = both
 	return nil
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // subject is how every child is confined at least.
@@ -63,14 +79,17 @@ func (l *Lab) choose() {
 // confine says how a child is confined whose tree is at base.
 func (l *Lab) confine(base string) jail.Spec {
 	s := l.subject()
-	s.Read = l.foreign.Read
-	if l.foreign.Env != nil {
-		s.Env = l.foreign.Env
+	l.mu.Lock()
+	f := l.foreign
+	l.mu.Unlock()
+	s.Read = f.Read
+	if f.Env != nil {
+		s.Env = f.Env
 	}
 	if !l.open {
 		// The folder of sandboxes may lie where nothing else is hidden, and holds the
 		// trees of others.
-		s.Hide = append([]string{l.Dir}, l.foreign.Hide...)
+		s.Hide = append([]string{l.Dir}, f.Hide...)
 		s.Mounts = []jail.Mount{{Path: l.Content, ReadOnly: true}, {Path: base}}
 	}
 	return s

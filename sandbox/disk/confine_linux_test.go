@@ -111,6 +111,9 @@ func TestAdmit(t *testing.T) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
+	if err := l.Admit(Foreign{}); err != nil { // another, who takes nothing away from the first
+		t.Fatal(err)
+	}
 	box := newBox(t, l, small)
 	a := arm(t, box)
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1], box.Root())
