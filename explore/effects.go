@@ -21,10 +21,11 @@ const (
 	Crash Group = "crash" // the process is killed before the step, or after it
 	Short Group = "short" // a write takes less than it was given
 	Swap  Group = "swap"  // an adversary changes the tree before the step
+	Look  Group = "look"  // a reader looks after the step
 )
 
 // Groups lists every Group.
-var Groups = []Group{Errno, After, Crash, Short, Swap}
+var Groups = []Group{Errno, After, Crash, Short, Swap, Look}
 
 // Effect is one thing that can go wrong at a step.
 type Effect struct {
@@ -68,6 +69,9 @@ func Effects(base scenarios.Scenario, s faults.Step) []Effect {
 		Effect{Name: "crash before", Group: Crash, Do: faults.Effect{Crash: true}},
 		Effect{Name: "crash after", Group: Crash, After: true, Do: faults.Effect{Crash: true}},
 	)
+	if changes(s) {
+		out = append(out, Effect{Name: "look", Group: Look, After: true, Do: faults.Effect{Glimpse: true}})
+	}
 	if s.Op == "write" {
 		took := 1
 		out = append(out, Effect{Name: "short 1", Group: Short, Do: faults.Effect{Short: &took}})

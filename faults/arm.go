@@ -29,6 +29,10 @@ type Options struct {
 	// where an edit finds nothing to act on, or its place taken.
 	Hands func(spec.Edit) (done bool, err error)
 
+	// Look reads the tree for a glimpse, past every permission. Where it is nil whoever
+	// receives the event has to look, before it returns.
+	Look func() (spec.World, error)
+
 	// Watch names injections that the tree was prepared for, so that the kernel
 	// itself refuses. They are not injected; an operation that fails as planned
 	// is recorded as theirs.
@@ -332,6 +336,9 @@ func (a *Armed) fire(in *armedInjection, at place) error {
 	case in.Do.Swap != nil:
 		a.swap(in, at)
 		return nil
+	case in.Do.Glimpse:
+		a.glimpse(in, at)
+		return nil
 	default:
 		in.fired++
 		a.emit(in, at, trace.Synthetic, trace.EffectCrash)
@@ -365,6 +372,21 @@ func (a *Armed) swap(in *armedInjection, at place) {
 		}
 		a.opt.Sink.Emit(trace.Event{Actor: trace.ActorFault, Edit: &e})
 	}
+}
+
+// glimpse puts what a reader finds now on record.
+func (a *Armed) glimpse(in *armedInjection, at place) {
+	in.fired++
+	g := &trace.Glimpse{Injection: in.ID, After: fmt.Sprintf("%s of %s", at.op, path.Join(at.dir, at.name))}
+	if a.opt.Look != nil {
+		w, err := a.opt.Look()
+		if err != nil {
+			a.err = cmp.Or(a.err, fmt.Errorf("glimpse %s: %w", in.ID, err))
+			return
+		}
+		g.World = w
+	}
+	a.opt.Sink.Emit(trace.Event{Actor: trace.ActorWorld, Glimpse: g})
 }
 
 func (a *Armed) emit(in *armedInjection, at place, by trace.Maker, effect string) {

@@ -556,7 +556,7 @@ func TestOnlyBetweenStartAndStop(t *testing.T) {
 func TestArmRefusesWhatCheckRefuses(t *testing.T) {
 	plan := faults.Plan{Injections: []faults.Injection{{ID: "f"}}}
 	_, err := faults.Arm(memfs.New(memfs.Cred{}).As(memfs.Cred{}), plan, faults.Options{Base: "/", Sink: &trace.Recorder{}})
-	const want = "arm: injection f: 0 effects: want exactly one of errno=, short=, swap and crash"
+	const want = "arm: injection f: 0 effects: want exactly one of errno=, short=, swap, crash and glimpse"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -73,6 +73,10 @@ type Effect struct {
 	Short *int        `json:"short,omitempty"` // bytes that a write takes before it stops and says so
 	Swap  []spec.Edit `json:"swap,omitempty"`  // an adversary changes the tree
 	Crash bool        `json:"crash,omitempty"` // the process is killed here; what reached the kernel survives
+
+	// Glimpse: somebody reads the tree. Nothing goes wrong by that, and it strikes
+	// however often it is due.
+	Glimpse bool `json:"glimpse,omitempty"`
 }
 
 // String renders p, one injection a line, edits of a swap indented below it.
@@ -114,6 +118,9 @@ func (in Injection) fields() []spec.Field {
 	}
 	if in.Do.Crash {
 		fields = append(fields, spec.Field{Value: "crash"})
+	}
+	if in.Do.Glimpse {
+		fields = append(fields, spec.Field{Value: "glimpse"})
 	}
 	return fields
 }
@@ -203,8 +210,10 @@ func (in *Injection) flag(word string) error {
 		in.Do.Swap = []spec.Edit{}
 	case "crash":
 		in.Do.Crash = true
+	case "glimpse":
+		in.Do.Glimpse = true
 	default:
-		return fmt.Errorf("word %q is unknown: want after, swap or crash", word)
+		return fmt.Errorf("word %q is unknown: want after, swap, crash or glimpse", word)
 	}
 	return nil
 }
@@ -253,13 +262,13 @@ func (p Plan) firstWrong() (int, error) {
 
 func (in Injection) check() error {
 	effects := 0
-	for _, set := range []bool{in.Do.Errno != "", in.Do.Short != nil, in.Do.Swap != nil, in.Do.Crash} {
+	for _, set := range []bool{in.Do.Errno != "", in.Do.Short != nil, in.Do.Swap != nil, in.Do.Crash, in.Do.Glimpse} {
 		if set {
 			effects++
 		}
 	}
 	if effects != 1 {
-		return fmt.Errorf("%d effects: want exactly one of errno=, short=, swap and crash", effects)
+		return fmt.Errorf("%d effects: want exactly one of errno=, short=, swap, crash and glimpse", effects)
 	}
 	if _, err := path.Match(in.When.Name, ""); err != nil {
 		return fmt.Errorf("name %q: want a pattern as in path.Match", in.When.Name)

@@ -22,6 +22,8 @@ var fileChecks = []Check{
 	{"AT-021", attributesKept},
 	{"AT-022", ownerKept},
 	{"AT-023", noSuccessUnsynced},
+	{"AT-024", neverHalf},
+	{"AT-025", neverWider},
 }
 
 // nothingElse: what a call does not change keeps its mode, owner and attributes

@@ -132,6 +132,8 @@ func (j *judge) within(e *trace.Event) {
 		x.Log = append(x.Log, *e.Log)
 	case e.Crash != nil:
 		x.Crashed = true
+	case e.Glimpse != nil:
+		x.Glimpses = append(x.Glimpses, *e.Glimpse)
 	case e.World != nil:
 		x.After = e.World
 		x.Seq = append(x.Seq, e.Seq)

@@ -98,8 +98,9 @@ type Exchange struct {
 	Wire     []trace.WireFault
 	Log      []spec.LogEntry
 	Crashed  bool
-	Before   spec.World // nil if it was not observed
-	After    spec.World // likewise
+	Glimpses []trace.Glimpse // what readers found during it
+	Before   spec.World      // nil if it was not observed
+	After    spec.World      // likewise
 	Out      spec.Outcome
 	Expect   Expectation
 	Seq      []uint64 // of the call, of the last observation and of the answer

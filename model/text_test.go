@@ -277,6 +277,8 @@ func (s *script) happens(verb string, l line, fields []spec.Field) error {
 			return err
 		}
 		s.emit(trace.Event{Edit: &e})
+	case "looks": // AFTER: a reader, during a call
+		s.emit(trace.Event{Glimpse: &trace.Glimpse{After: l.word(0), World: s.w.Clone()}})
 	case "sees": // between calls: the bench looks
 		s.emit(trace.Event{World: s.w})
 	case "asked":

@@ -54,6 +54,8 @@ func tell(e trace.Event, before spec.World) []line {
 		return []line{{"fault", text}}
 	case e.Edit != nil:
 		return []line{{"edit", spec.FormatFields(e.Edit.Fields())}}
+	case e.Glimpse != nil:
+		return []line{{"look", "a reader looks after " + e.Glimpse.After}}
 	case e.Consult != nil:
 		return []line{{"handler", tellConsult(*e.Consult)}}
 	case e.Diag != nil:

@@ -22,6 +22,8 @@ var Rules = []Rule{
 	{"AT-021", "Keep the extended attributes of a file that is replaced, as declared", Must, L1, "tools", Source{"filesystem-plugin", "files with named streams"}},
 	{"AT-022", "Never change the owner of a file that is replaced", Must, L1, "tools", Source{"filesystem-plugin", "replacement preserves the existing file's DACL"}},
 	{"AT-023", "Report no success after a failure to make it durable", Must, L4, "tools", Source{"linux", "fsync(2)"}},
+	{"AT-024", "Show readers the old file or the new one at every moment", Must, L3, "tools", Source{"filesystem-plugin", "atomic publication"}},
+	{"AT-025", "Never let more people read or write the bytes than the file lets in the end", Must, L3, "tools", Source{"filesystem-plugin", "private temporary file"}},
 
 	{"FB-001", "Ask handlers only after a permission denial of the write or unlink itself", Must, L4, "registry", Source{"fallbacks", "what reaches the write seam"}},
 	{"FB-002", "Ask handlers after every such denial", Must, L4, "registry", Source{"fallbacks", "what reaches the write seam"}},

@@ -36,6 +36,7 @@ type Event struct {
 	Diag    *Diag          `json:"diag,omitempty"`
 	Wire    *WireFault     `json:"wire,omitempty"`
 	Crash   *Crash         `json:"crash,omitempty"`
+	Glimpse *Glimpse       `json:"glimpse,omitempty"`
 	Log     *spec.LogEntry `json:"log,omitempty"`
 	World   spec.World     `json:"world,omitempty"` // after the edit or call that it follows
 	Return  *spec.Outcome  `json:"return,omitempty"`
@@ -76,6 +77,13 @@ type Fired struct {
 	Path      string `json:"path"`  // of the entry, below the sandbox
 	Effect    string `json:"effect"`
 	After     bool   `json:"after,omitempty"` // the operation was performed first
+}
+
+// Glimpse is what a reader found who looked during a call.
+type Glimpse struct {
+	Injection string     `json:"injection"` // that had the reader look
+	After     string     `json:"after"`     // the operation, and the entry that it was about
+	World     spec.World `json:"world"`
 }
 
 // Effects of a fired injection that are not an errno.

@@ -67,7 +67,7 @@ func (c *exploreCmd) Run(a *app) error {
 	if err != nil {
 		return usage(err)
 	}
-	if err := c.foreign.check(); err != nil {
+	if err := c.check(); err != nil {
 		return usage(err)
 	}
 	if err := emptyDir(c.dir()); err != nil {

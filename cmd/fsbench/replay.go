@@ -39,7 +39,7 @@ func (c *replayCmd) Run(a *app) error {
 	if err != nil {
 		return usage(err)
 	}
-	if err := c.foreign.check(); err != nil {
+	if err := c.check(); err != nil {
 		return usage(err)
 	}
 	var j reports.Judged

@@ -231,6 +231,8 @@ func (s *Supervisor) take(r report) (done bool) {
 	switch {
 	case r.Swap != nil:
 		return s.swap(*r.Swap)
+	case r.Glimpse != nil:
+		s.glimpse(*r.Glimpse)
 	case r.After != "":
 		s.opt.After(r.After)
 	case r.Event != nil:
@@ -286,6 +288,20 @@ func (s *Supervisor) swap(at trace.Fired) bool {
 		}
 	}
 	return fired
+}
+
+// glimpse puts what a reader finds now on record.
+func (s *Supervisor) glimpse(g glimpse) {
+	w, err := s.opt.Look()
+	if err != nil {
+		s.fail(fmt.Errorf("glimpse %s: %w", g.Injection, err))
+		return
+	}
+	s.mu.Lock()
+	s.fired[g.Injection] = true
+	sink := s.opt.Sink
+	s.mu.Unlock()
+	sink.Emit(trace.Event{Actor: trace.ActorWorld, Glimpse: &trace.Glimpse{Injection: g.Injection, After: g.After, World: w}})
 }
 
 func (s *Supervisor) fail(err error) {

@@ -4,6 +4,7 @@ package supervisor
 
 import (
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -66,7 +67,7 @@ func (a *armed) aims(p place, key string) bool {
 	if p.op == "" {
 		// The port has nothing like it: it can be struck by its key alone, and only by
 		// what may happen anywhere.
-		return when.Step != "" && (a.Do.Swap != nil || a.Do.Crash)
+		return when.Step != "" && (a.Do.Swap != nil || a.Do.Crash || a.Do.Glimpse)
 	}
 	return a.Concerns(p.op, p.class)
 }
@@ -161,6 +162,9 @@ func (w *owner) short(t *thread, u *use, a *armed, p place) error {
 
 // upset changes the tree, or ends the subject.
 func (w *owner) upset(a *armed, p place) (ended bool, err error) {
+	if a.Do.Glimpse {
+		return false, w.bench.ask(report{Glimpse: &glimpse{a.ID, fmt.Sprintf("%s of %s", p.op, p.path())}})
+	}
 	if a.Do.Swap != nil {
 		done, err := w.bench.swap(report{Swap: a.event(p, trace.EffectSwap, trace.Synthetic)})
 		return false, errors.Join(err, w.swapped(done, a.ID))

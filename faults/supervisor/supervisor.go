@@ -51,6 +51,9 @@ type Options struct {
 	// key of the step, while the subject is held. What the call did is on record by then.
 	After func(key string)
 
+	// Look reads the tree for a glimpse, past every permission.
+	Look func() (spec.World, error)
+
 	// Hands carries out the edits of a swap, past every permission.
 	Hands func(spec.Edit) (done bool, err error)
 }
@@ -105,9 +108,11 @@ type report struct {
 	Event *trace.Event `json:"event,omitempty"`
 	Swap  *trace.Fired `json:"swap,omitempty"` // the edits of the injection are due
 	Blind string       `json:"blind,omitempty"`
-	Armed bool         `json:"armed,omitempty"` // what the bench armed is in force
-	Note  *note        `json:"note,omitempty"`
-	After string       `json:"after,omitempty"` // key of a step that was made
+
+	Glimpse *glimpse `json:"glimpse,omitempty"` // somebody is to look
+	Armed   bool     `json:"armed,omitempty"`   // what the bench armed is in force
+	Note    *note    `json:"note,omitempty"`
+	After   string   `json:"after,omitempty"` // key of a step that was made
 }
 
 // silent reports whether no answer is waited for.
@@ -136,4 +141,10 @@ type arming struct {
 	Plan  faults.Plan `json:"plan"`
 	Watch []string    `json:"watch,omitempty"`
 	Call  spec.CallID `json:"call,omitempty"` // it begins, under the plan that there is
+}
+
+// glimpse is one of an injection, and after what it comes.
+type glimpse struct {
+	Injection string `json:"injection"`
+	After     string `json:"after"`
 }

@@ -80,6 +80,43 @@ var atomicity = []Mutant{
 		}})},
 	},
 	{
+		Name: "reserves-the-name", Rule: "AT-024", Breaks: "makes an empty file under the name of a new one before it has the bytes",
+		Variant: inproc.Variant{Do: on(spec.CallWrite, func(env sut.Env, next func(spec.Call) spec.Outcome, c spec.Call) spec.Outcome {
+			if _, err := look(env, c.Path); !errors.Is(err, syscall.ENOENT) || c.ExpectVersion != "" {
+				return next(c)
+			}
+			_ = at(env, c.Path, func(d vfs.Dir, name string) error {
+				f, err := d.OpenFile(name, vfs.WriteOnly|vfs.Create|vfs.Exclusive, tools.NewFileMode)
+				if err != nil {
+					return err
+				}
+				return f.Close()
+			})
+			return next(c)
+		})},
+	},
+	{
+		Name: "public-draft", Rule: "AT-025", Breaks: "keeps the new bytes in a file that everybody may read while it replaces one",
+		Variant: inproc.Variant{Do: on(spec.CallWrite, func(env sut.Env, next func(spec.Call) spec.Outcome, c spec.Call) spec.Outcome {
+			info, err := look(env, c.Path)
+			if err != nil || !info.Mode.IsRegular() {
+				return next(c)
+			}
+			const draft = ".fsbench-draft.tmp"
+			_ = at(env, c.Path, func(d vfs.Dir, _ string) error {
+				f, err := d.OpenFile(draft, vfs.WriteOnly|vfs.Create|vfs.Exclusive, 0o644)
+				if err != nil {
+					return err
+				}
+				_, err = f.Write(c.Content)
+				return errors.Join(err, f.Close())
+			})
+			out := next(c)
+			_ = at(env, c.Path, func(d vfs.Dir, _ string) error { return d.Remove(draft) })
+			return out
+		})},
+	},
+	{
 		Name: "ignores-version", Rule: "AT-009", Breaks: "writes whatever version the caller expects",
 		Variant: inproc.Variant{Do: on(spec.CallWrite, func(_ sut.Env, next func(spec.Call) spec.Outcome, c spec.Call) spec.Outcome {
 			c.ExpectVersion = ""

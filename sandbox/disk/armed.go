@@ -149,6 +149,17 @@ func (a *armed) event(raw json.RawMessage) error {
 		a.crashed = true
 	}
 	a.mu.Unlock()
+	if e.Glimpse != nil {
+		// The worker waits: what is there now is what a reader finds after its step.
+		w, err := a.s.Observe()
+		if err != nil {
+			return fmt.Errorf("glimpse: %w", err)
+		}
+		e.Glimpse.World = w
+		a.mu.Lock()
+		a.fired[e.Glimpse.Injection] = true
+		a.mu.Unlock()
+	}
 	a.sink.Emit(e.Event)
 	return nil
 }

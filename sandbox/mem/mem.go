@@ -238,7 +238,7 @@ func (s *Sandbox) Unlink(r spec.DeleteRequest) error {
 
 // Arm implements sandbox.Sandbox.
 func (s *Sandbox) Arm(plan faults.Plan, sink trace.Sink) (sandbox.Armed, error) {
-	a, err := faults.Arm(s.store.As(subject), plan, faults.Options{Base: "/", Sink: sink, Hands: sandbox.Attempt(s.Edit)})
+	a, err := faults.Arm(s.store.As(subject), plan, faults.Options{Base: "/", Sink: sink, Hands: sandbox.Attempt(s.Edit), Look: s.Observe})
 	if err != nil {
 		return nil, err
 	}
