@@ -73,6 +73,8 @@ const (
 	ChangeTimes    Change = "times"     // Mtime
 	ChangeSync     Change = "sync"      // Object is made durable: Scope says what of it
 	ChangeSyncAll  Change = "sync-all"  // a whole file system, or all of them
+	ChangeEdit     Change = "edit"      // the adversary's Edit, between two calls
+	ChangeKnown    Change = "known"     // what is at Path since then is Object
 	ChangeSyncPart Change = "sync-part" // Size bytes at Off; 0 is up to the end. A hint: no promise outlives a power cut
 )
 
@@ -80,7 +82,7 @@ const (
 var Changes = []Change{
 	ChangeMake, ChangeWrite, ChangeResize, ChangeClear, ChangeReserve, ChangeLink, ChangeUnlink, ChangeRename,
 	ChangeExchange, ChangeMode, ChangeOwner, ChangeXattr, ChangeNoXattr, ChangeTimes, ChangeSync, ChangeSyncAll,
-	ChangeSyncPart,
+	ChangeSyncPart, ChangeEdit, ChangeKnown,
 }
 
 // Entry is a name in a directory. The zero Entry is one outside of the tree.
@@ -92,10 +94,10 @@ type Entry struct {
 // Mutation is one effect of one call. A call that has several has several mutations
 // with the same key.
 type Mutation struct {
-	Key    string `json:"key"` // of the step, as Step has it
-	Call   string `json:"call"`
+	Key    string `json:"key"`              // of the step, as Step has it
+	Call   string `json:"call,omitempty"`   // none: it was not the subject
 	Result int64  `json:"result,omitempty"` // what the call returned
-	Path   Raw    `json:"path,omitempty"`   // where that was at the time; for people
+	Path   Raw    `json:"path,omitempty"`   // where that was at the time; for people, but for ChangeKnown
 
 	Do     Change `json:"do"`
 	Object vfs.ID `json:"object,omitzero"`
@@ -113,6 +115,7 @@ type Mutation struct {
 	Data    spec.Content  `json:"data,omitempty"`
 	Durable bool          `json:"durable,omitempty"` // of a write: made as with O_SYNC or O_DSYNC
 	Scope   Scope         `json:"scope,omitempty"`
+	Edit    *spec.Edit    `json:"edit,omitempty"`
 }
 
 // Scope says what a flush makes durable.

@@ -285,6 +285,7 @@ func (s *Supervisor) swap(at trace.Fired) bool {
 				sink.Emit(trace.Event{Actor: trace.ActorFault, Fault: &at})
 			}
 			sink.Emit(trace.Event{Actor: trace.ActorFault, Edit: &e})
+			s.edited(e)
 		}
 	}
 	return fired

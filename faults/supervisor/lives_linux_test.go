@@ -33,7 +33,7 @@ func running(t *testing.T, word string) bool {
 func TestNothingOutlivesItsOwner(t *testing.T) {
 	l := newLab(t, "")
 	marker := fmt.Sprintf("86400.%d", os.Getpid())
-	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("(setsid sh -c 'sleep %s & wait' &); echo up; sleep %s", marker, marker))
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", fmt.Sprintf("(setsid sh -c 'sleep %s & wait' &); echo up; sleep %s", marker, marker))
 	if err := l.sup.Wrap(cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestUnseenIsSaid(t *testing.T) {
 		t.Skip("python3 is not there")
 	}
 	l := newLab(t, "")
-	cmd := exec.Command("/usr/bin/env", "python3", "-c", `
+	cmd := exec.CommandContext(t.Context(), "/usr/bin/env", "python3", "-c", `
 import ctypes, os
 ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # not dumpable
 try:

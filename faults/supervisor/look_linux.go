@@ -102,6 +102,11 @@ func placed(op vfs.OpKind, class faults.Class, name string) place {
 	return place{op, class, path.Clean(dir), entry}
 }
 
+// ofDirs says what an operation is called on a directory.
+var ofDirs = map[vfs.OpKind]vfs.OpKind{
+	vfs.OpSync: vfs.OpSyncDir, vfs.OpDatasync: vfs.OpSyncDir, vfs.OpStat: vfs.OpStatDir,
+}
+
 // handled is placed for what is done through a descriptor: it may be a directory's.
 func (w *owner) handled(fd string, op vfs.OpKind, class faults.Class, name string) place {
 	if op == vfs.OpLstat {
@@ -111,11 +116,8 @@ func (w *owner) handled(fd string, op vfs.OpKind, class faults.Class, name strin
 	if err := unix.Stat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return placed(op, class, name)
 	}
-	switch op {
-	case vfs.OpSync, vfs.OpDatasync:
-		op = vfs.OpSyncDir
-	case vfs.OpStat:
-		op = vfs.OpStatDir
+	if whole, ok := ofDirs[op]; ok {
+		op = whole
 	}
 	return place{op, class, name, ""}
 }
@@ -156,10 +158,8 @@ func (w *owner) named(tid int, info *callInfo, dirArg, pathArg int) (rel string,
 		return "", false, false, unseen(err)
 	}
 	start := fmt.Sprintf("/proc/%d/cwd", tid)
-	if fd := unix.AT_FDCWD; dirArg >= 0 {
-		if fd = int(int32(info.arg(dirArg))); fd != unix.AT_FDCWD {
-			start = descriptor(tid, info.arg(dirArg))
-		}
+	if dirArg >= 0 && int32(info.arg(dirArg)) != unix.AT_FDCWD {
+		start = descriptor(tid, info.arg(dirArg))
 	}
 	if text == "" {
 		rel, below, err = w.opened(start)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func ptrace(request int, tid int, addr, data uintptr) error {
+func ptrace(request, tid int, addr, data uintptr) error { //nolint:unparam // arm64 names a set of registers by addr
 	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), addr, data, 0, 0)
 	if errno != 0 {
 		return errno

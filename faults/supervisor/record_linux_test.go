@@ -4,6 +4,8 @@ package supervisor_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -33,6 +35,9 @@ type tape struct {
 	sup   *supervisor.Supervisor
 	rec   trace.Recorder
 	env   []string
+	prep  func(*exec.Cmd)
+	dies  bool // the program may end as it likes
+	uid   int
 }
 
 // frame is the tree after one step.
@@ -52,19 +57,29 @@ func newTape(t *testing.T, build func(base string)) *tape {
 			t.Fatal(err)
 		}
 	}
-	tp := &tape{t: t, base: filepath.Join(base, "tree")}
+	tp := &tape{t: t, base: filepath.Join(base, "tree"), uid: os.Getuid()}
 	if build != nil {
 		build(tp.base)
 	}
-	tp.start = tp.look()
-	tp.sup, err = supervisor.New(supervisor.Options{
-		Base: tp.base, Sink: &tp.rec, Record: true,
-		After: func(key string) { tp.steps = append(tp.steps, frame{key, tp.look()}) },
-	})
-	if err != nil {
-		t.Skip(err)
-	}
+	tp.arm(supervisor.Options{})
 	return tp
+}
+
+// arm begins anew with other options.
+func (tp *tape) arm(opt supervisor.Options) {
+	tp.t.Helper()
+	tp.start = tp.look()
+	opt.Base, opt.Sink, opt.Record = tp.base, &tp.rec, true
+	if !opt.Free { // else the tree changes while it is looked at
+		opt.After = func(key string) { tp.steps = append(tp.steps, frame{key, tp.look()}) }
+	}
+	var err error
+	if tp.sup, err = supervisor.New(opt); errors.Is(err, supervisor.ErrCannot) {
+		tp.t.Skip(err)
+	}
+	if err != nil {
+		tp.t.Fatal(err)
+	}
 }
 
 // look reads the tree by other means than the record's.
@@ -80,7 +95,7 @@ func (tp *tape) look() spec.World {
 			return err
 		}
 		n := spec.Node{Type: spec.TypeOther, Mode: spec.Mode(st.Mode & 0o7777)}
-		if int(st.Uid) != os.Getuid() {
+		if int(st.Uid) != tp.uid {
 			n.Owner = spec.OwnerOther
 		}
 		switch st.Mode & unix.S_IFMT {
@@ -139,10 +154,13 @@ func (tp *tape) run(argv ...string) {
 	cmd.Dir, cmd.Env = filepath.Join(tp.base, "ws"), append(os.Environ(), tp.env...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
+	if tp.prep != nil {
+		tp.prep(cmd)
+	}
 	if err := tp.sup.Wrap(cmd); err != nil {
 		tp.t.Fatal(err)
 	}
-	if err := cmd.Run(); err != nil {
+	if err := cmd.Run(); err != nil && !tp.dies {
 		tp.t.Fatalf("%v: %s", err, &said)
 	}
 	if got := tp.sup.Unfired(); got != nil {
@@ -183,8 +201,7 @@ func clip(n spec.Node) string {
 	return string(n.Type) + " " + strings.ToValidUTF8(string(n.Content[:min(60, len(n.Content))]), "?") + " " + n.Link
 }
 
-// replay holds the record against what was seen: after every step and at the end, the
-// replayed tree is the real one. It returns the record.
+// replay holds the record against what was seen. It returns the record.
 func (tp *tape) replay() faults.Record {
 	t := tp.t
 	t.Helper()
@@ -193,51 +210,53 @@ func (tp *tape) replay() faults.Record {
 		t.Fatalf("%d records, want 1", len(recs))
 	}
 	rec := throughText(t, recs[0])
-	t.Cleanup(func() {
-		if t.Failed() {
-			var b strings.Builder
-			_ = rec.Write(&b)
-			t.Log(b.String())
-		}
-	})
+	r, wrong := tp.against(rec)
+	for _, what := range wrong[:min(3, len(wrong))] {
+		t.Error(what)
+	}
+	if len(wrong) > 0 {
+		var b strings.Builder
+		_ = rec.Write(&b)
+		t.Fatal(b.String())
+	}
+	t.Logf("%d mutations, %d steps, %d gaps, %d set times", len(rec.Mutations), len(tp.steps), len(rec.Gaps), len(r.Times()))
+	return rec
+}
+
+// against replays a record, and says where the tree is not the real one: after every
+// step and at the end.
+func (tp *tape) against(rec faults.Record) (r *mem.Replay, wrong []string) {
 	r, err := mem.NewReplay(tp.start, rec)
 	if err != nil {
-		t.Fatal(err)
+		return r, []string{err.Error()}
 	}
 	last := map[string]int{}
 	for i, m := range rec.Mutations {
 		last[m.Key] = i + 1
 	}
-	wrong := 0
-	for i, f := range tp.steps {
-		for r.Done() < last[f.key] {
+	for i, f := range append(slices.Clone(tp.steps), frame{"end", tp.look()}) {
+		for f.key == "end" && r.Done() < len(rec.Mutations) || r.Done() < last[f.key] {
 			if _, err := r.Next(); err != nil {
-				t.Fatalf("step %d, %s: %v", i+1, f.key, err)
+				return r, append(wrong, fmt.Sprintf("step %d, %s: %v", i+1, f.key, err))
 			}
 		}
-		if got := diff(f.world, world(t, r)); got != "" {
-			t.Errorf("step %d, %s: the tree is (-real +replayed):\n%s", i+1, f.key, got)
-			if wrong++; wrong == 3 {
-				t.FailNow()
-			}
+		w, err := r.World()
+		if err != nil {
+			return r, append(wrong, err.Error())
 		}
-	}
-	if err := r.Rest(); err != nil {
-		t.Fatal(err)
-	}
-	if got := diff(tp.look(), world(t, r)); got != "" {
-		t.Errorf("at the end the tree is (-real +replayed):\n%s", got)
+		if d := diff(f.world, w); d != "" {
+			wrong = append(wrong, fmt.Sprintf("step %d, %s: the tree is (-real +replayed):\n%s", i+1, f.key, d))
+		}
 	}
 	for p, at := range r.Times() {
 		var st unix.Stat_t
 		if err := unix.Lstat(filepath.Join(tp.base, p), &st); err != nil {
-			t.Error(err)
+			wrong = append(wrong, err.Error())
 		} else if got := st.Mtim.Nano(); got != at {
-			t.Errorf("%s was changed at %d, replayed %d", p, got, at)
+			wrong = append(wrong, fmt.Sprintf("%s was changed at %d, replayed %d", p, got, at))
 		}
 	}
-	t.Logf("%d mutations, %d steps, %d gaps, %d set times", len(rec.Mutations), len(tp.steps), len(rec.Gaps), len(r.Times()))
-	return rec
+	return r, wrong
 }
 
 // throughText is rec as it comes back from its text.
@@ -255,15 +274,6 @@ func throughText(t *testing.T, rec faults.Record) faults.Record {
 		t.Fatalf("the record changes in its text (-before +after):\n%s", d)
 	}
 	return back
-}
-
-func world(t *testing.T, r *mem.Replay) spec.World {
-	t.Helper()
-	w, err := r.World()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
 }
 
 // complete fails where the record has gaps but for coarse ones.

@@ -4,12 +4,14 @@ package supervisor
 
 import (
 	"errors"
-	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/spec"
 )
 
 // This is where the owner's loop and the record meet, on both sides.
@@ -51,7 +53,7 @@ func (w *owner) tellRecord() error {
 
 // drafted looks at a call that is about to be made in the sandbox.
 func (w *owner) drafted(t *thread, u *use) (err error) {
-	if w.rec == nil {
+	if w.rec == nil || u.result != nil { // it is not made at all
 		return nil
 	}
 	u.draft, err = w.draft(t, u.call, u.info, u.key)
@@ -101,14 +103,41 @@ func (w *owner) lost(tid int) {
 	}
 }
 
-// swapped notes that the bench has changed the tree: that is not the subject's doing,
-// and is no part of a record.
-func (w *owner) swapped(done bool, id string) error {
+// swapped gets to know what the bench has changed. The edits themselves are put on
+// record by the bench, which knows them.
+func (w *owner) swapped(done bool) error {
 	if w.rec == nil || !done {
 		return nil
 	}
-	w.rec.out.Gaps = append(w.rec.out.Gaps, faults.Gap{Reason: fmt.Sprintf("the tree was changed by injection %s", id)})
+	now, err := newRecorder(w.Base)
+	if err != nil {
+		w.rec.out.Gaps = append(w.rec.out.Gaps, faults.Gap{Reason: "the tree was changed: " + err.Error()})
+		return w.tellRecord()
+	}
+	for _, h := range now.out.Start {
+		o := now.objects[h.ID]
+		if old := w.rec.objects[h.ID]; old == nil || old.birth != o.birth {
+			w.rec.out.Mutations = append(w.rec.out.Mutations, faults.Mutation{Do: faults.ChangeKnown, Object: h.ID, Path: h.Path})
+			w.rec.objects[h.ID] = o
+		}
+	}
 	return w.tellRecord()
+}
+
+// edited puts an edit on record. Of several owners only the one that has asked for it
+// looks at the tree again.
+func (s *Supervisor) edited(e spec.Edit) {
+	if !s.opt.Record {
+		return
+	}
+	if e.Op == spec.EditSymlink {
+		e.To = strings.ReplaceAll(e.To, "{root}", path.Join(s.opt.Base, spec.Workspace))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lines {
+		l.record.Mutations = append(l.record.Mutations, faults.Mutation{Do: faults.ChangeEdit, Path: faults.Raw(e.Path), Edit: &e})
+	}
 }
 
 // recorded ends a record. What is left of the subject is ended first: what it did
@@ -120,9 +149,12 @@ func (w *owner) recorded() error {
 	w.kill()
 	for {
 		var ws unix.WaitStatus
-		_, err := unix.Wait4(-1, &ws, unix.WALL, nil)
+		tid, err := unix.Wait4(-1, &ws, unix.WALL, nil)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			break
+		}
+		if err == nil && ws.Stopped() { // it was just started, and nobody knew of it
+			_ = unix.Kill(tid, unix.SIGKILL)
 		}
 	}
 	w.rec.finish()

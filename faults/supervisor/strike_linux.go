@@ -167,7 +167,7 @@ func (w *owner) upset(a *armed, p place) (ended bool, err error) {
 	}
 	if a.Do.Swap != nil {
 		done, err := w.bench.swap(report{Swap: a.event(p, trace.EffectSwap, trace.Synthetic)})
-		return false, errors.Join(err, w.swapped(done, a.ID))
+		return false, errors.Join(err, w.swapped(done))
 	}
 	err = w.fired(a, p, trace.EffectCrash)
 	if err == nil {

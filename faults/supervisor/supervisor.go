@@ -48,7 +48,8 @@ type Options struct {
 	Record bool
 
 	// After is called after every call in the sandbox that is not only a look, with the
-	// key of the step, while the subject is held. What the call did is on record by then.
+	// key of the step, while the subject is held: in a free run only the thread that made
+	// it. What the call did is on record by then.
 	After func(key string)
 
 	// Look reads the tree for a glimpse, past every permission.

@@ -75,17 +75,15 @@ func (l *lab) put(name, content string) {
 
 func (l *lab) hands(e spec.Edit) (bool, error) {
 	at := func(p string) string { return filepath.Join(l.base, p) }
-	var err error
-	switch e.Op {
-	case spec.EditSymlink:
-		err = os.Symlink(e.To, at(e.Path))
-	case spec.EditRename:
-		err = os.Rename(at(e.Path), at(e.To))
-	case spec.EditRemove:
-		err = os.Remove(at(e.Path))
-	default:
-		err = errors.New("no hands for that")
+	edits := map[spec.EditOp]func() error{
+		spec.EditSymlink: func() error { return os.Symlink(e.To, at(e.Path)) },
+		spec.EditRename:  func() error { return os.Rename(at(e.Path), at(e.To)) },
+		spec.EditRemove:  func() error { return os.Remove(at(e.Path)) },
 	}
+	if edits[e.Op] == nil {
+		return false, nil
+	}
+	err := edits[e.Op]()
 	return err == nil, nil
 }
 
@@ -99,9 +97,9 @@ func (l *lab) content(name string) string {
 }
 
 // run runs a command in the workspace and returns what it printed and how it ended.
-func (l *lab) run(argv ...string) (out string, state string) {
+func (l *lab) run(argv ...string) (out, state string) {
 	l.t.Helper()
-	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd := exec.CommandContext(l.t.Context(), argv[0], argv[1:]...)
 	cmd.Dir = filepath.Join(l.base, "ws")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said

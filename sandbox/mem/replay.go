@@ -153,6 +153,14 @@ func init() {
 			}
 			return nil
 		},
+		faults.ChangeEdit: func(r *Replay, m *faults.Mutation, _ memfs.Object) error {
+			clear(r.times)
+			return r.sandbox.Edit(*m.Edit)
+		},
+		faults.ChangeKnown: func(r *Replay, m *faults.Mutation, _ memfs.Object) (err error) {
+			r.objects[m.Object], err = r.admin().Find(string(m.Path))
+			return err
+		},
 		faults.ChangeReserve: func(r *Replay, _ *faults.Mutation, o memfs.Object) error {
 			delete(r.times, o)
 			return nil
@@ -172,7 +180,7 @@ func (r *Replay) apply(m *faults.Mutation) error {
 		return nil
 	}
 	o, known := r.objects[m.Object]
-	if !known && m.Do != faults.ChangeMake && m.Do != faults.ChangeExchange {
+	if !known && m.Object != (vfs.ID{}) && m.Do != faults.ChangeMake && m.Do != faults.ChangeKnown {
 		return fmt.Errorf("%w: %d:%d", errUnknown, m.Object.Dev, m.Object.Ino)
 	}
 	return f(r, m, o)
