@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/spec"
 )
 
@@ -31,6 +32,11 @@ var Controls = []Control{
 	},
 }
 
+// At reports whether a step is the one at which c must be found bad.
+func (c Control) At(s faults.Step) bool {
+	return slices.Contains(c.Ops, string(s.Op)) && s.Path == c.Path
+}
+
 // Red returns the finding of m that c must have, if it has.
 func (c Control) Red(m Map) (Finding, bool) {
 	for _, f := range m.Findings {
@@ -39,7 +45,7 @@ func (c Control) Red(m Map) (Finding, bool) {
 			continue
 		}
 		s := strikes[0]
-		if slices.Contains(c.Ops, string(s.Step.Op)) && s.Step.Path == c.Path && s.Effect.Name == c.Effect {
+		if c.At(s.Step) && s.Effect.Name == c.Effect {
 			return f, true
 		}
 	}

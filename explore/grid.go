@@ -24,6 +24,9 @@ type Options struct {
 	Pairs   int // pairs of effects to be tried, at most; 0 for single effects only
 	Replays int // how often each finding is tried again
 
+	// Only says which steps to strike; nil for all.
+	Only func(faults.Step) bool
+
 	// Progress hears how many of the points that are known so far are done. It may be
 	// nil.
 	Progress func(done, of int)
@@ -255,6 +258,9 @@ func saidUnknown(run runner.Run) bool {
 func (x *exploration) singles() []Point {
 	var out []Point
 	for _, s := range x.m.Steps {
+		if x.opt.Only != nil && !x.opt.Only(s) {
+			continue
+		}
 		for _, e := range Effects(x.m.Base, s) {
 			out = append(out, Point{Strikes: []Strike{{s, e}}})
 		}

@@ -59,6 +59,8 @@ func leads(e Effect) bool {
 		return e.Do.Errno == "EACCES" || e.Do.Errno == "ENOSPC" || e.Do.Errno == "EIO"
 	case After:
 		return e.Do.Errno == "EIO"
+	case Look:
+		return false // somebody who only looks changes nothing for what follows
 	case Short, Swap:
 	}
 	return true
@@ -76,7 +78,7 @@ func followers(base scenarios.Scenario, s faults.Step, usual bool) []Effect {
 			return e.After
 		case Short:
 			return false
-		case Swap:
+		case Swap, Look:
 			return usual
 		}
 		return true

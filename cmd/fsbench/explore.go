@@ -191,7 +191,7 @@ func (g ground) try(a *app, ctl explore.Control) (fate, error) {
 	}
 	p := a.progress("control "+ctl.Mutant, 1)
 	defer p.stop()
-	m, err := fsbench.Explore(a.ctx, arena, explore.Bases("")[0], explore.Options{Progress: p.at})
+	m, err := fsbench.Explore(a.ctx, arena, explore.Bases("")[0], explore.Options{Progress: p.at, Only: ctl.At})
 	if err = errors.Join(err, m.Err()); err != nil {
 		return fate{}, err
 	}

@@ -27,6 +27,7 @@ type Supervisor struct {
 	opt Options
 
 	mu      sync.Mutex
+	call    spec.CallID // under way
 	fired   map[string]bool
 	steps   []faults.Step
 	blind   []string
@@ -110,7 +111,7 @@ func (s *Supervisor) Wrap(cmd *exec.Cmd) error {
 		return cmd.Err
 	}
 	o := order{
-		Path: cmd.Path, Argv: cmd.Args, Base: s.opt.Base, Plan: s.left(), Free: s.opt.Free, Watch: s.opt.Watch,
+		Path: cmd.Path, Argv: cmd.Args, Base: s.opt.Base, Plan: s.left(), Call: s.calling(), Free: s.opt.Free, Watch: s.opt.Watch,
 		Record: s.opt.Record, After: s.opt.After != nil,
 	}
 	if len(o.Argv) == 0 {
@@ -197,7 +198,7 @@ func (s *Supervisor) Rearm(plan faults.Plan, watch []string, sink trace.Sink) er
 	s.handOver()
 	s.mu.Lock()
 	s.opt.Plan, s.opt.Watch, s.opt.Sink = plan, watch, sink
-	s.fired, s.steps, s.blind, s.crashed, s.err = map[string]bool{}, nil, nil, false, nil
+	s.fired, s.steps, s.blind, s.crashed, s.err, s.call = map[string]bool{}, nil, nil, false, nil, 0
 	s.lines = slices.DeleteFunc(s.lines, func(l *line) bool {
 		select {
 		case <-l.gone:
@@ -212,7 +213,18 @@ func (s *Supervisor) Rearm(plan faults.Plan, watch []string, sink trace.Sink) er
 }
 
 // Begin notes that a call begins. The processes must be at rest.
-func (s *Supervisor) Begin(call spec.CallID) { s.tell(arming{Call: call}) }
+func (s *Supervisor) Begin(call spec.CallID) {
+	s.mu.Lock()
+	s.call = call
+	s.mu.Unlock()
+	s.tell(arming{Call: call})
+}
+
+func (s *Supervisor) calling() spec.CallID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.call
+}
 
 // tell brings something to all owners, and waits until they have it.
 func (s *Supervisor) tell(what arming) {

@@ -96,6 +96,7 @@ type thread struct {
 func own(o order) error {
 	runtime.LockOSThread()
 	w := &owner{order: o, threads: map[int]*thread{}, procs: map[int]*proc{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
+	w.keys.begin(o.Call)
 	unix.CloseOnExec(3)
 	sock := os.NewFile(3, "bench")
 	w.bench = &bench{answers: make(chan answer), out: json.NewEncoder(sock)}

@@ -74,6 +74,7 @@ type order struct {
 	Argv []string
 	Base string
 	Plan faults.Plan
+	Call spec.CallID // under way as the subject is started
 
 	Free  bool
 	Watch []string // injections that the tree was prepared for

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fsbench/fsbench"
+	"github.com/fsbench/fsbench/explore"
+	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/scenarios"
+	"github.com/fsbench/fsbench/spec"
+)
+
+// enter returns the ground of a foreign subject, or skips the test where this machine
+// or this user cannot confine one.
+func enter(t *testing.T, f foreign) ground {
+	t.Helper()
+	g, done, err := f.ground(t.Context(), t.TempDir())
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if err := done(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+var served = foreign{Stdio: true, Cmd: []string{"/proc/self/exe", "serve", "--stdio"}}
+
+// TestReferenceFromOutside: the reference as a program of somebody else survives
+// everything at every step of a delete.
+func TestReferenceFromOutside(t *testing.T) {
+	g := enter(t, served)
+	m, err := fsbench.Explore(t.Context(), g.arena, explore.Bases(spec.CallDelete)[0], explore.Options{})
+	if err != nil || m.Err() != nil {
+		t.Fatal(err, m.Err())
+	}
+	for _, f := range m.Findings {
+		t.Errorf("%s at %v: got %s", f.Rule, m.Points[f.Point].Strikes, f.Got)
+	}
+	if len(m.Steps) != 4 || m.Struck() < 90 || m.Unknown() == 0 {
+		t.Errorf("%d steps, %d points struck, %d unknown, want 4, at least 90, and some", len(m.Steps), m.Struck(), m.Unknown())
+	}
+	for _, s := range m.Steps {
+		if s.Call == "" || !strings.HasPrefix(s.Key, "1/0 ") {
+			t.Errorf("step %+v: want the system call, and a key of call 1 and process 0", s)
+		}
+	}
+}
+
+// TestControlsFromOutside: what is known to be bad is found bad at the step where it is.
+func TestControlsFromOutside(t *testing.T) {
+	g := enter(t, served)
+	for _, ctl := range explore.Controls {
+		arena, err := g.control(ctl.Mutant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := fsbench.Explore(t.Context(), arena, explore.Bases("")[0], explore.Options{Only: ctl.At})
+		if err != nil || m.Err() != nil {
+			t.Fatal(err, m.Err())
+		}
+		if _, red := ctl.Red(m); !red {
+			t.Errorf("%s is green, want %s", ctl.Mutant, ctl)
+		}
+	}
+}
+
+// TestStrangerFromOutside: a program that knows nothing of any of this truncates a file
+// and then writes it. A reader sees that, and each finding shows again.
+func TestStrangerFromOutside(t *testing.T) {
+	g := enter(t, foreign{Exec: true, Cmd: []string{"tee", "{path}"}})
+	opens := func(s faults.Step) bool { return s.Class == faults.Create }
+	m, err := fsbench.Explore(t.Context(), g.arena, explore.Bases("")[0], explore.Options{Only: opens, Replays: 3})
+	if err != nil || m.Err() != nil {
+		t.Fatal(err, m.Err())
+	}
+	for _, want := range []spec.RuleID{"AT-007", "AT-024", "PR-005"} {
+		if !slices.ContainsFunc(m.Findings, func(f explore.Finding) bool { return f.Rule == want }) {
+			t.Errorf("%s is not among the findings: %+v", want, m.Findings)
+		}
+	}
+	for _, f := range m.Findings {
+		if f.Again != 3 || f.Of != 3 {
+			t.Errorf("%s at %v shows again in %d of %d, want 3 of 3", f.Rule, m.Points[f.Point].Strikes, f.Again, f.Of)
+		}
+	}
+	back, err := scenarios.Parse("f", m.Findings[0].Scenario.Name, []byte(m.Findings[0].Scenario.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := fsbench.Judge(t.Context(), g.arena, back); len(j.Verdict.Findings) == 0 {
+		t.Errorf("%s is not found again from its file", m.Findings[0].Rule)
+	}
+}
+
+func TestForeignFlags(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		f    foreign
+		want string
+	}{
+		{"two ways", foreign{Stdio: true, MCP: true, Cmd: []string{"x"}}, "--stdio, --mcp and --exec: want one of them"},
+		{"no command", foreign{Exec: true}, "want a command after --"},
+		{"a binding without a server", foreign{Preset: "filesystem", Cmd: []string{"x"}}, "want --mcp with them"},
+		{"a server without a binding", foreign{MCP: true, Cmd: []string{"x"}}, "want --binding FILE or --preset NAME"},
+	} {
+		if err := tt.f.check(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	f := foreign{MCP: true, Preset: "filesystem", Read: []string{"a b"}, Cmd: []string{"--", "node", "it's", "{root}"}}
+	if got, want := f.String(), `--mcp --preset filesystem --read 'a b' -- node 'it'\''s' {root}`; got != want {
+		t.Errorf("String = %s, want %s", got, want)
+	}
+}
