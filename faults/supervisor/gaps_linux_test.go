@@ -11,9 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/faults/supervisor"
+	"github.com/fsbench/fsbench/sandbox/mem"
 	"github.com/fsbench/fsbench/spec"
 )
 
@@ -236,6 +238,76 @@ func TestRecordBeginsAnew(t *testing.T) {
 	}
 	_ = feed.Close()
 	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRecordsSideBySide: two processes that are there at the same time do not know
+// what the other one does.
+func TestRecordsSideBySide(t *testing.T) {
+	tp := newTape(t, nil)
+	tp.arm(supervisor.Options{Free: true})
+	wait, feed, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "read x; mkdir d")
+	cmd.Dir, cmd.Stdin = filepath.Join(tp.base, "ws"), wait
+	if err := tp.sup.Wrap(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for len(tp.sup.Records()[0].Start) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	tp.run("/bin/sh", "-c", "mkdir e")
+	_ = feed.Close()
+	_ = cmd.Wait()
+	for i, rec := range tp.sup.Records() {
+		if rec.Complete() {
+			t.Errorf("record %d claims to be complete", i+1)
+		}
+	}
+	tp.start = tp.look()
+	tp.run("/bin/sh", "-c", "mkdir f")
+	complete(t, tp.sup.Records()[2])
+}
+
+// TestRecordWhereNobodyLooks: what lies in a directory that may not be listed is not
+// known, and neither is what is done to it.
+func TestRecordWhereNobodyLooks(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("that is for root")
+	}
+	tp := newTape(t, func(base string) {
+		if err := os.Mkdir(filepath.Join(base, "ws/blind"), 0o711); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(base, "ws/blind/a"), "old")
+		for p := base; p != "/tmp" && p != "/"; p = filepath.Dir(p) {
+			if err := os.Chmod(p, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chmod(filepath.Join(base, "ws/blind/a"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	})
+	tp.prep = func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	tp.run("/bin/sh", "-c", "echo more >> blind/a; echo less 1<> blind/a; chmod 600 blind/a || true")
+	rec := tp.sup.Records()[0]
+	seen := map[string]bool{}
+	for _, g := range rec.Gaps {
+		seen[g.Call] = true
+	}
+	if !seen[""] || !seen["openat"] || !seen["write"] {
+		t.Errorf("the gaps are %+v, want one of the directory and one of each write", rec.Gaps)
+	}
+	if _, err := mem.NewReplay(tp.start, rec); err != nil {
 		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ package supervisor
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -77,6 +78,9 @@ func named(r *recorder, d *draft) bool {
 	if c.args.path2 >= 0 {
 		r.find(d, c.args.dir2, c.args.path2, false)
 	}
+	if slices.ContainsFunc(d.ends, func(e end) bool { return r.strange(e.dir) || r.strange(e.obj) }) {
+		d.odd = errors.Join(d.odd, errStrange)
+	}
 	return slices.ContainsFunc(d.ends, func(e end) bool { return r.knownFD(e.dir) != nil || r.knownFD(e.obj) != nil })
 }
 
@@ -89,7 +93,13 @@ func handled(r *recorder, d *draft) bool {
 	d.obj = fd
 	st, err := statOf(fd)
 	d.size, d.time = st.Size, st.Mtime
-	return err == nil && r.known(st) != nil
+	if err != nil || r.known(st) != nil {
+		return err == nil
+	}
+	if r.strange(fd) {
+		d.odd = errStrange
+	}
+	return false
 }
 
 // subject returns the handle of the one thing that a call is about.
@@ -125,6 +135,9 @@ func opening(r *recorder, d *draft) bool {
 		}
 		if st, err := statOf(e.obj); e.obj >= 0 && err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 			return false
+		}
+		if r.strange(e.obj) {
+			d.odd = errStrange
 		}
 	}
 	return true

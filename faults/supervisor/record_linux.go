@@ -30,6 +30,7 @@ type recorder struct {
 	flight  map[int]*draft // calls that are being made, by thread
 	aside   int            // calls outside of the sandbox that concern what is in it
 	mapped  map[vfs.ID]*mapping
+	bytes   int // recorded so far
 	out     note
 }
 
@@ -156,6 +157,18 @@ func (r *recorder) knownFD(fd int) *object {
 	return r.known(st)
 }
 
+// strange reports whether fd is of something in the tree that is not known: it lies
+// where the tree could not be looked at.
+func (r *recorder) strange(fd int) bool {
+	if fd < 0 || r.path(fd) == "" {
+		return false
+	}
+	st, err := statOf(fd)
+	return err == nil && st.Nlink > 0 && r.known(st) == nil
+}
+
+var errStrange = errors.New("it is about something in the tree that was not seen before")
+
 // draft is a call that is being made: what there is to be known before it.
 type draft struct {
 	key    string
@@ -271,8 +284,18 @@ func (r *recorder) take() note {
 	return n
 }
 
+// mostRecorded is how much content a record holds. The bench keeps it in memory.
+const mostRecorded = 256 << 20 // bytes
+
 // add records a mutation.
 func (r *recorder) add(d *draft, m faults.Mutation) {
+	before := r.bytes
+	if r.bytes += len(m.Data); r.bytes > mostRecorded {
+		if before <= mostRecorded {
+			r.gap(d, fmt.Sprintf("more than %d bytes were written: the rest is on no record", mostRecorded))
+		}
+		return
+	}
 	m.Key, m.Call = d.key, d.call.name
 	r.out.Mutations = append(r.out.Mutations, m)
 }

@@ -167,6 +167,17 @@ func (s *Supervisor) note(l *line, n note) {
 	defer s.mu.Unlock()
 	if len(n.Start) > 0 {
 		l.record = faults.Record{UID: n.UID}
+		for _, other := range s.lines {
+			select {
+			case <-other.gone:
+				continue
+			default:
+			}
+			if other != l && len(other.record.Start) > 0 {
+				alone := faults.Gap{Reason: "another process was there at the same time: what it did is on its own record"}
+				l.record.Gaps, other.record.Gaps = append(l.record.Gaps, alone), append(other.record.Gaps, alone)
+			}
+		}
 	}
 	l.record.Start = append(l.record.Start, n.Start...)
 	l.record.Mutations = append(l.record.Mutations, n.Mutations...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/spec"
@@ -50,7 +51,9 @@ func NewReplay(initial spec.World, rec faults.Record) (*Replay, error) {
 		delete(missing, string(h.Path))
 	}
 	for p := range missing {
-		return nil, fmt.Errorf("replay: the record begins without %s", p)
+		if !slices.ContainsFunc(rec.Gaps, func(g faults.Gap) bool { return strings.HasPrefix(p, string(g.Path)+"/") }) {
+			return nil, fmt.Errorf("replay: the record begins without %s", p)
+		}
 	}
 	for p, n := range initial {
 		if n.Nlink > 1 { // some of the names may lie outside of the tree
