@@ -12,14 +12,14 @@ import (
 // seen reports whether what readers found during x can be judged: nobody but the
 // subject was at the tree, and it was not killed, which AT-007 is about.
 func seen(x *Exchange) bool {
-	return len(x.Glimpses) > 0 && len(x.Edits) == 0 && !acted(x) && !x.Crashed && x.policy(spec.PolicyDurability) != spec.DurabilityNone
+	return len(x.Glimpses) > 0 && len(x.Edits) == 0 && !acted(x) && !x.Crashed
 }
 
 // neverHalf: a reader who comes at any moment finds each file of the call as it was
 // before or as it is to be, and never a moved file under neither of its names.
 func neverHalf(x *Exchange) (bool, []Finding) {
 	write, remove := aims(x.Call)
-	if !seen(x) || write == "" && remove == "" {
+	if !seen(x) || write == "" && remove == "" || x.policy(spec.PolicyDurability) == spec.DurabilityNone {
 		return false, nil
 	}
 	content := x.Call.Content

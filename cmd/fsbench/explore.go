@@ -59,6 +59,7 @@ type ground struct {
 	engine   string // what strikes: port is the subject's own file system port
 	arena    fsbench.Arena
 	control  func(mutant string) (fsbench.Arena, error)
+	loose    bool   // nothing keeps the subject from the rest of this machine
 	replayed string // flags that make replay run the same subject in the same place
 }
 

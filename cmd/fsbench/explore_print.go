@@ -18,6 +18,9 @@ import (
 func (r *exploration) text(w io.Writer) {
 	fmt.Fprintf(w, "fsbench %s  subject %s %s  sandbox %s  engine %s\n",
 		fsbench.Version, r.subject.Name, r.subject.Version, r.sandbox, r.engine)
+	if r.loose {
+		fmt.Fprintln(w, style().Warn("the subject is trusted: nothing keeps it from the rest of this machine"))
+	}
 	for _, f := range r.controls {
 		word := style().Good("red, as it must be")
 		switch {
@@ -225,6 +228,7 @@ type (
 		Version  string        `json:"version"`
 		Sandbox  string        `json:"sandbox"`
 		Engine   string        `json:"engine"`
+		Trusted  bool          `json:"trusted_subject,omitempty"` // it ran without a jail
 		Runs     int           `json:"runs"`
 		Steps    []stepJSON    `json:"steps"`
 		Calls    []callJSON    `json:"calls"`
@@ -235,7 +239,7 @@ type (
 
 func (r *exploration) json() exploreJSON {
 	out := exploreJSON{
-		Subject: r.subject.Name, Version: r.subject.Version, Sandbox: r.sandbox, Engine: r.engine,
+		Subject: r.subject.Name, Version: r.subject.Version, Sandbox: r.sandbox, Engine: r.engine, Trusted: r.loose,
 		Steps: []stepJSON{}, Calls: []callJSON{}, Findings: []findingJSON{}, Controls: []controlJSON{},
 	}
 	for _, f := range r.controls {

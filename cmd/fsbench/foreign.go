@@ -92,30 +92,35 @@ func (f foreign) arena(lab *disk.Lab) (fsbench.Arena, error) {
 	return a, err
 }
 
-// admit says what the subject may see of this machine: not out, the report folder.
-func (f foreign) admit(lab *disk.Lab, out string) error {
+// admit says what the subject may see of this machine: not out, the report folder. It
+// reports whether nothing is kept from it.
+func (f foreign) admit(lab *disk.Lab, out string) (loose bool, err error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return err
+		return false, err
 	}
 	read, err := jail.Needs(f.argv(), dir)
 	if err != nil {
-		return usage(err)
+		return false, usage(err)
 	}
 	for _, p := range f.Read {
 		if p, err = filepath.Abs(p); err != nil {
-			return err
+			return false, err
 		}
 		read = append(read, p)
 	}
 	if out, err = filepath.Abs(out); err != nil {
-		return err
+		return false, err
 	}
-	err = lab.Admit(disk.Foreign{Read: read, Hide: []string{out}, Env: jail.Environment()})
+	subject := disk.Foreign{Read: read, Hide: []string{out}, Env: jail.Environment()}
+	err = lab.Admit(subject)
 	if errors.Is(err, sandbox.ErrCannot) && f.Trusted {
-		return nil
+		return true, lab.Trust(subject)
 	}
-	return err
+	if errors.Is(err, sandbox.ErrCannot) {
+		err = fmt.Errorf("%w; fsbench doctor says what would help, and --trusted-subject runs it all the same", err)
+	}
+	return false, err
 }
 
 func (f foreign) server() (sut.Driver, error) {
@@ -187,7 +192,7 @@ func (f foreign) ground(ctx context.Context, out string) (ground, func() error, 
 		bad := foreign{Stdio: true, Cmd: []string{"/proc/self/exe", "serve", "--stdio", "--subject", "mutant:" + mutant}}
 		return enter(bad)
 	}
-	if err = f.admit(lab, out); err == nil {
+	if g.loose, err = f.admit(lab, out); err == nil {
 		g.arena, err = enter(f)
 	}
 	if err == nil {

@@ -75,6 +75,7 @@ var texts = []struct {
 	{"Device or resource busy", spec.ErrBusy},
 	{"File name too long", spec.ErrNameTooLong},
 	{"Too many open files", spec.ErrTooManyFiles},
+	{"Unknown system error -122", spec.ErrQuota}, // EDQUOT, which Node has no name for
 }
 
 // plainKind reads from what a command complained of which error it met.
