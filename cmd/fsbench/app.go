@@ -35,6 +35,7 @@ type cli struct {
 // app is what every verb is given.
 type app struct {
 	ctx    context.Context
+	asked  context.Context // ends when the user wants the program to end
 	in     io.Reader
 	out    io.Writer
 	err    io.Writer
@@ -85,7 +86,7 @@ func newParser(out, errs io.Writer, exit func(int)) *kong.Kong {
 func run(args []string, in io.Reader, out, errs io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a := &app{ctx: ctx, in: in, out: out, err: errs, outTTY: isTerminal(out), errTTY: isTerminal(errs)}
+	a := &app{ctx: ctx, asked: ctx, in: in, out: out, err: errs, outTTY: isTerminal(out), errTTY: isTerminal(errs)}
 	if os.Getenv("NO_COLOR") != "" || !a.outTTY {
 		text.DisableColors()
 	}
@@ -115,7 +116,11 @@ func (a *app) finish(err error) int {
 	if err == nil {
 		return reports.ExitOK
 	}
-	if a.ctx.Err() != nil {
+	if why := context.Cause(a.ctx); errors.Is(why, errFull) {
+		fmt.Fprintf(a.err, "fsbench: %v\n", why)
+		return reports.ExitBroken
+	}
+	if a.asked.Err() != nil {
 		fmt.Fprintln(a.err, "fsbench: interrupted")
 		return 130
 	}

@@ -74,6 +74,11 @@ func (c *exploreCmd) Run(a *app) error {
 	if err := emptyDir(c.dir()); err != nil {
 		return usage(err)
 	}
+	stop, err := a.guard(c.dir())
+	if err != nil {
+		return err
+	}
+	defer stop()
 	g, done, err := c.ground(a)
 	if err != nil {
 		return err

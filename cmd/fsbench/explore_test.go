@@ -47,7 +47,7 @@ func TestExploreExits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &exploration{controls: []fate{tt.control}, maps: tt.maps}
 			var errs bytes.Buffer
-			a := &app{ctx: t.Context(), err: &errs}
+			a := &app{ctx: t.Context(), asked: t.Context(), err: &errs}
 			if code := a.finish(r.exit()); code != tt.code || !strings.Contains(errs.String(), tt.says) || strings.Count(errs.String(), "\n") > 1 {
 				t.Errorf("exit %d, says %q, want %d and one line with %q", code, errs.String(), tt.code, tt.says)
 			}

@@ -112,7 +112,10 @@ func (f foreign) admit(lab *disk.Lab, out string) (loose bool, err error) {
 	if out, err = filepath.Abs(out); err != nil {
 		return false, err
 	}
-	subject := disk.Foreign{Read: read, Hide: []string{out}, Env: jail.Environment()}
+	subject := disk.Foreign{Read: read, Env: jail.Environment()}
+	if _, err := os.Stat(out); err == nil {
+		subject.Hide = []string{out}
+	}
 	err = lab.Admit(subject)
 	if errors.Is(err, sandbox.ErrCannot) && f.Trusted {
 		return true, lab.Trust(subject)

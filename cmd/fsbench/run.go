@@ -47,6 +47,11 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	stop, err := a.guard(c.Out)
+	if err != nil {
+		return errors.Join(err, r.close())
+	}
+	defer stop()
 	defer func() { _ = r.close() }()
 	if err := r.judge(); err != nil {
 		return err
