@@ -3,8 +3,12 @@
 package supervisor_test
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,20 +28,66 @@ Promise.all([...Array(8).keys()].map(async (i) => {
   await fs.rename(tmp, 'f' + i);
 }));`
 
-// TestOneOrder: threads that race take their steps in the same order in every run.
-func TestOneOrder(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("node is not there")
+// sixteenWriters replaces sixteen files at once, in as many goroutines.
+func sixteenWriters() {
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			name := fmt.Sprintf("f%d", i)
+			f, err := os.CreateTemp(".", name+".*")
+			if err == nil {
+				_, err = fmt.Fprintf(f, "new %d", i)
+			}
+			if err == nil {
+				err = f.Sync()
+			}
+			if err == nil {
+				err = f.Close()
+			}
+			if err == nil {
+				err = os.Rename(f.Name(), name)
+			}
+			if err != nil {
+				panic(err)
+			}
+		})
 	}
+	all.Wait()
+}
+
+// TestOneOrder: threads that race take their steps in the same order in every run,
+// although both processors are busy with something else.
+func TestOneOrder(t *testing.T) {
+	neighbour, end := context.WithCancel(t.Context())
+	defer end()
+	for range 2 {
+		go func() {
+			for neighbour.Err() == nil {
+				runtime.Gosched()
+			}
+		}()
+	}
+	t.Run("Node's pool", func(t *testing.T) {
+		node, err := exec.LookPath("node")
+		if err != nil {
+			t.Skip("node is not there")
+		}
+		oneOrder(t, 8, node, "-e", eightWriters)
+	})
+	t.Run("goroutines", func(t *testing.T) {
+		oneOrder(t, 16, "/proc/self/exe", "sixteen")
+	})
+}
+
+func oneOrder(t *testing.T, files int, argv ...string) {
 	var first []string
-	for run := range 6 {
+	for run := range 10 {
 		l := newLab(t, "")
-		if out, state := l.run(node, "-e", eightWriters); state != "exit status 0" {
+		if out, state := l.run(argv...); state != "exit status 0" {
 			t.Fatalf("%s: %s", state, out)
 		}
 		got := l.steps(faults.Create, faults.Modify, faults.Flush)
-		for i := range 8 {
+		for i := range files {
 			if c := l.content(fmt.Sprintf("ws/f%d", i)); c != fmt.Sprintf("new %d", i) {
 				t.Errorf("f%d is %q", i, c)
 			}
@@ -49,7 +99,7 @@ func TestOneOrder(t *testing.T) {
 			t.Fatalf("run %d takes another order (-first +this):\n%s", run+1, diff)
 		}
 	}
-	if len(first) < 8*4 {
-		t.Errorf("%d steps, want at least 32: %q", len(first), first)
+	if len(first) < files*4 {
+		t.Errorf("%d steps, want at least %d: %q", len(first), files*4, first)
 	}
 }

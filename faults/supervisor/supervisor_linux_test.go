@@ -21,6 +21,10 @@ import (
 
 func TestMain(m *testing.M) {
 	supervisor.Main()
+	if len(os.Args) == 2 && os.Args[1] == "sixteen" {
+		sixteenWriters()
+		os.Exit(0)
+	}
 	program()
 	os.Exit(m.Run())
 }
