@@ -169,7 +169,7 @@ func TestRecordOfAnotherUser(t *testing.T) {
 		t.Skip("that is for root")
 	}
 	tp := newTape(t, nil)
-	for p := tp.base; p != "/tmp" && p != "/"; p = filepath.Dir(p) {
+	for p := tp.base; p != filepath.Clean(os.TempDir()) && p != "/"; p = filepath.Dir(p) {
 		if err := os.Chmod(p, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +286,7 @@ func TestRecordWhereNobodyLooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		put(t, filepath.Join(base, "ws/blind/a"), "old")
-		for p := base; p != "/tmp" && p != "/"; p = filepath.Dir(p) {
+		for p := base; p != filepath.Clean(os.TempDir()) && p != "/"; p = filepath.Dir(p) {
 			if err := os.Chmod(p, 0o755); err != nil {
 				t.Fatal(err)
 			}
