@@ -75,7 +75,8 @@ type Finding struct {
 type Map struct {
 	Base     scenarios.Scenario
 	Steps    []faults.Step
-	Points   []Point // by number
+	Touched  []faults.Touch // outside the root, by the subject from its start to the end of the call
+	Points   []Point        // by number
 	Findings []Finding
 	Runs     int // of the subject
 	Left     int // pairs beyond Options.Pairs
@@ -199,6 +200,9 @@ func (x *exploration) run(ctx context.Context, points []Point) error {
 			})
 		}
 		x.last[i] = t.run.Steps
+		if start+i == 0 {
+			x.m.Touched = t.run.Touched
+		}
 		if x.opt.Progress != nil {
 			x.opt.Progress(len(x.m.Points), start+len(points))
 		}

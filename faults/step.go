@@ -21,6 +21,13 @@ type Step struct {
 	Call  string     `json:"call,omitempty"` // the system call, where one was seen
 }
 
+// Touch is something outside the sandbox that a subject went for by name, whatever
+// came of it.
+type Touch struct {
+	Path   string `json:"path"`             // absolute
+	Writes bool   `json:"writes,omitempty"` // it wanted to change it
+}
+
 // The placeholders that edits of a swap may have in their paths: the entry that the
 // struck operation is about, which may have a name that nobody can foresee, and the
 // directory that holds it.

@@ -38,9 +38,10 @@ type Run struct {
 	SUT      sut.Info
 	Sandbox  string
 	Events   []trace.Event
-	Unfired  []string      // injections that had no effect
-	Steps    []faults.Step // of the subject while it served calls, if the plan asks for them
-	Skip     string        // why the scenario could not be brought about; empty if it was run
+	Unfired  []string       // injections that had no effect
+	Touched  []faults.Touch // by the subject outside the tree, if somebody looks on
+	Steps    []faults.Step  // of the subject while it served calls, if the plan asks for them
+	Skip     string         // why the scenario could not be brought about; empty if it was run
 }
 
 // Execute performs s against d in box and closes box. An error means that the
@@ -66,7 +67,7 @@ func Execute(ctx context.Context, d sut.Driver, box sandbox.Sandbox, s scenarios
 	err = errors.Join(err, x.end())
 	run.Events = x.rec.Events()
 	if x.armed != nil {
-		run.Unfired, run.Steps = x.armed.Unfired(), x.steps
+		run.Unfired, run.Steps, run.Touched = x.armed.Unfired(), x.steps, x.armed.Touched()
 	}
 	return run, err
 }

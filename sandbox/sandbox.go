@@ -87,6 +87,9 @@ type Armed interface {
 	// somebody looks on.
 	Steps() []faults.Step
 
+	// Touched lists what the subject went for outside the tree, if somebody looks on.
+	Touched() []faults.Touch
+
 	// Stop ends the plan, and returns what went wrong with the bench's own hands
 	// while it was in force.
 	Stop() error

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fsbench/fsbench"
 	"github.com/fsbench/fsbench/explore"
+	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/spec"
 )
 
@@ -74,6 +75,7 @@ func (r *exploration) table(w io.Writer, m explore.Map) {
 	if len(m.Steps) > 0 {
 		t.Render()
 	}
+	outside(w, m)
 	fmt.Fprintf(w, "%d steps, %d points: %d pass", len(m.Steps), len(m.Points), m.Count(explore.Pass))
 	for _, v := range explore.Verdicts[1:] {
 		if n := m.Count(v); n > 0 {
@@ -88,6 +90,28 @@ func (r *exploration) table(w io.Writer, m explore.Map) {
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// outside tells what the subject went for outside the root, and names what it wanted
+// to change there.
+func outside(w io.Writer, m explore.Map) {
+	if len(m.Touched) == 0 {
+		return
+	}
+	reads := 0
+	var writes []string
+	for _, t := range m.Touched {
+		if t.Writes {
+			writes = append(writes, t.Path)
+		} else {
+			reads++
+		}
+	}
+	fmt.Fprintf(w, "outside the root it looks at %d paths", reads)
+	if len(writes) > 0 {
+		fmt.Fprintf(w, " and wants to change %s", strings.Join(writes, " "))
+	}
+	fmt.Fprintln(w)
 }
 
 // cell counts points by verdict.
@@ -218,8 +242,9 @@ type (
 		Steps    int                     `json:"steps"`
 		Points   int                     `json:"points"`
 		Struck   int                     `json:"struck"`
-		Unknown  int                     `json:"unknown"` // the subject said that it cannot tell
-		Left     int                     `json:"left"`    // pairs that were not tried
+		Unknown  int                     `json:"unknown"`           // the subject said that it cannot tell
+		Left     int                     `json:"left"`              // pairs that were not tried
+		Touched  []faults.Touch          `json:"touched,omitempty"` // outside the root
 		Verdicts map[explore.Verdict]int `json:"verdicts"`
 		Effects  map[explore.Group]int   `json:"effects"` // points, by the group of the first effect
 	}
@@ -249,7 +274,7 @@ func (r *exploration) json() exploreJSON {
 		out.Runs += m.Runs
 		c := callJSON{
 			Scenario: m.Base.Name, Skip: m.Skip(), Steps: len(m.Steps), Points: len(m.Points), Struck: m.Struck(),
-			Unknown: m.Unknown(), Left: m.Left, Verdicts: map[explore.Verdict]int{}, Effects: map[explore.Group]int{},
+			Unknown: m.Unknown(), Left: m.Left, Touched: m.Touched, Verdicts: map[explore.Verdict]int{}, Effects: map[explore.Group]int{},
 		}
 		for _, s := range m.Steps {
 			out.Steps = append(out.Steps, stepJSON{m.Base.Name, s.Key, cmp.Or(s.Call, string(s.Op))})

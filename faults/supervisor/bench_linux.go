@@ -30,6 +30,7 @@ type Supervisor struct {
 	call    spec.CallID // under way
 	fired   map[string]bool
 	steps   []faults.Step
+	touched []faults.Touch
 	blind   []string
 	crashed bool
 	err     error // of the bench's own hands
@@ -198,7 +199,7 @@ func (s *Supervisor) Rearm(plan faults.Plan, watch []string, sink trace.Sink) er
 	s.handOver()
 	s.mu.Lock()
 	s.opt.Plan, s.opt.Watch, s.opt.Sink = plan, watch, sink
-	s.fired, s.steps, s.blind, s.crashed, s.err, s.call = map[string]bool{}, nil, nil, false, nil, 0
+	s.fired, s.steps, s.touched, s.blind, s.crashed, s.err, s.call = map[string]bool{}, nil, nil, nil, false, nil, 0
 	s.lines = slices.DeleteFunc(s.lines, func(l *line) bool {
 		select {
 		case <-l.gone:
@@ -245,6 +246,10 @@ func (s *Supervisor) take(r report) (done bool) {
 		return s.swap(*r.Swap)
 	case r.Glimpse != nil:
 		s.glimpse(*r.Glimpse)
+	case r.Touch != nil:
+		s.mu.Lock()
+		s.touched = append(s.touched, *r.Touch)
+		s.mu.Unlock()
 	case r.After != "":
 		s.opt.After(r.After)
 	case r.Event != nil:
@@ -339,6 +344,14 @@ func (s *Supervisor) settle() {
 			time.Sleep(20 * time.Microsecond)
 		}
 	}
+}
+
+// Touched lists what the subjects went for outside the sandbox, each thing once for
+// each process.
+func (s *Supervisor) Touched() []faults.Touch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.touched)
 }
 
 // handOver gives up the owners' ends of the lines, which they have by now: the end

@@ -70,6 +70,10 @@ func (w *owner) look(t *thread, c *call, info callInfo) (*use, error) {
 		case below:
 			u.names = append(u.names, name)
 			u.places = append(u.places, placed(op, class, name))
+		default:
+			if err := w.touch(name, class); err != nil {
+				return nil, err
+			}
 		}
 		if op == vfs.OpRename {
 			class = faults.Remove // of the source, which comes second
@@ -91,6 +95,19 @@ func (w *owner) look(t *thread, c *call, info callInfo) (*use, error) {
 	}
 	return u, nil
 }
+
+// touch reports something outside the sandbox, once.
+func (w *owner) touch(name string, class faults.Class) error {
+	t := faults.Touch{Path: name, Writes: class == faults.Create || class == faults.Modify || class == faults.Remove}
+	if !path.IsAbs(name) || w.touched[t] || len(w.touched) > mostTouched {
+		return nil
+	}
+	w.touched[t] = true
+	return w.bench.tell(report{Touch: &t})
+}
+
+// mostTouched bounds what a subject that walks the whole host has to be remembered.
+const mostTouched = 10000
 
 // placed says what an operation on an entry is, in the words of the port: what is
 // done to a whole directory has no entry.

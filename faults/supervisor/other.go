@@ -46,6 +46,9 @@ func (*Supervisor) Begin(spec.CallID) {}
 // End does nothing.
 func (*Supervisor) End() {}
 
+// Touched lists nothing.
+func (*Supervisor) Touched() []faults.Touch { return nil }
+
 // Stop does nothing.
 func (*Supervisor) Stop() error { return nil }
 

@@ -15,8 +15,11 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fsbench/fsbench/faults"
 )
 
 const selfExe = "/proc/self/exe"
@@ -74,6 +77,9 @@ type owner struct {
 	plan    plan
 	keys    keys
 	held    []waiting // in a serial run
+	crowd   bool      // more than one thread was held at a time
+	moved   time.Time // when a thread was last seen to do anything
+	touched map[faults.Touch]bool
 	rec     *recorder // if the subject is recorded
 }
 
@@ -95,7 +101,7 @@ type thread struct {
 // own starts the subject, stays with it, and ends as it ends.
 func own(o order) error {
 	runtime.LockOSThread()
-	w := &owner{order: o, threads: map[int]*thread{}, procs: map[int]*proc{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
+	w := &owner{order: o, threads: map[int]*thread{}, procs: map[int]*proc{}, touched: map[faults.Touch]bool{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
 	w.keys.begin(o.Call)
 	unix.CloseOnExec(3)
 	sock := os.NewFile(3, "bench")
@@ -234,6 +240,7 @@ func (w *owner) loop() (int, error) {
 func (w *owner) stopped(tid int, ws unix.WaitStatus) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.moved = time.Now()
 	t := w.thread(tid)
 	const sysgood = unix.SIGTRAP | 0x80
 	sig, event := ws.StopSignal(), int(ws)>>16

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,13 +41,24 @@ func (w *owner) hold(t *thread, u *use) {
 // early may have been woken by one that was looked at late.
 const pause = 50 * time.Microsecond
 
+// longPause is for subjects with a thread that sleeps for moments to see to the others:
+// Go's runtime finds in this way, every ten milliseconds at least, that a thread is held
+// up, and lets another do its work.
+const longPause = 25 * time.Millisecond
+
 // next lets one held thread go if the others are at rest.
 func (w *owner) next() error {
 	if w.busy() {
+		w.moved = time.Now()
 		time.Sleep(pause / 2)
 		return nil
 	}
-	if len(w.threads) > len(w.held) {
+	w.crowd = w.crowd || len(w.held) > 1
+	switch {
+	case w.crowd && time.Since(w.moved) < longPause && w.watched():
+		time.Sleep(pause)
+		return nil
+	case len(w.threads) > len(w.held):
 		time.Sleep(pause)
 		if w.busy() {
 			return nil
@@ -61,6 +73,7 @@ func (w *owner) next() error {
 		}
 	}
 	h := w.held[i]
+	w.moved = time.Now()
 	w.held = slices.Delete(w.held, i, i+1)
 	return w.release(h.t, h.u)
 }
@@ -74,6 +87,19 @@ func (w *owner) busy() bool {
 	}
 	return false
 }
+
+// watched reports whether one of the threads sleeps for a moment.
+func (w *owner) watched() bool {
+	for tid := range w.threads {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", tid))
+		if nr, _, _ := strings.Cut(string(text), " "); err == nil && (nr == nanosleep || nr == clockNanosleep) {
+			return true
+		}
+	}
+	return false
+}
+
+var nanosleep, clockNanosleep = strconv.Itoa(unix.SYS_NANOSLEEP), strconv.Itoa(unix.SYS_CLOCK_NANOSLEEP)
 
 // runs reports whether a thread is on a processor, waits for one, or for a disk. One
 // that has stopped for its owner is about to run.

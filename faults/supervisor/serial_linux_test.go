@@ -80,8 +80,9 @@ func TestOneOrder(t *testing.T) {
 }
 
 func oneOrder(t *testing.T, files int, argv ...string) {
+	t.Helper()
 	var first []string
-	for run := range 10 {
+	for run := range 6 {
 		l := newLab(t, "")
 		if out, state := l.run(argv...); state != "exit status 0" {
 			t.Fatalf("%s: %s", state, out)

@@ -102,8 +102,8 @@ func parseOrder(text string) (o order, err error) {
 	return o, nil
 }
 
-// report is one line of an owner. All but steps and notes wait for an answer: what struck is
-// on record before the subject can show it.
+// report is one line of an owner. All but steps, touches and notes wait for an answer:
+// what struck is on record before the subject can show it.
 type report struct {
 	Hello bool         `json:"hello,omitempty"`
 	Step  *faults.Step `json:"step,omitempty"`
@@ -112,13 +112,15 @@ type report struct {
 	Blind string       `json:"blind,omitempty"`
 
 	Glimpse *glimpse `json:"glimpse,omitempty"` // somebody is to look
-	Armed   bool     `json:"armed,omitempty"`   // what the bench armed is in force
-	Note    *note    `json:"note,omitempty"`
-	After   string   `json:"after,omitempty"` // key of a step that was made
+
+	Touch *faults.Touch `json:"touch,omitempty"`
+	Armed bool          `json:"armed,omitempty"` // what the bench armed is in force
+	Note  *note         `json:"note,omitempty"`
+	After string        `json:"after,omitempty"` // key of a step that was made
 }
 
 // silent reports whether no answer is waited for.
-func (r report) silent() bool { return r.Step != nil || r.Note != nil }
+func (r report) silent() bool { return r.Step != nil || r.Note != nil || r.Touch != nil }
 
 // note is what a recorder has to tell. A start begins another record.
 type note struct {

@@ -166,3 +166,26 @@ func TestStepsOfAShell(t *testing.T) {
 		t.Errorf("Unfired = %q, want none", got)
 	}
 }
+
+// TestTouches: what a subject goes for outside the sandbox is told once, with whether
+// it wanted to change it.
+func TestTouches(t *testing.T) {
+	l := newLab(t, "")
+	l.run("/bin/sh", "-c", "cat /etc/hostname /etc/hostname a >/dev/null; cd /; true > /proc/nothing; mkdir "+l.base+"-not/x")
+	var reads, writes []string
+	l.sup.Steps()
+	for _, touch := range l.sup.Touched() {
+		switch {
+		case touch.Writes:
+			writes = append(writes, strings.TrimPrefix(touch.Path, l.base))
+		case touch.Path == "/etc/hostname":
+			reads = append(reads, touch.Path)
+		}
+	}
+	if diff := cmp.Diff([]string{"/etc/hostname"}, reads); diff != "" {
+		t.Errorf("reads (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"/dev/null", "/proc/nothing", "-not/x"}, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}

@@ -201,6 +201,9 @@ func (a *armed) Steps() []faults.Step {
 	return slices.Clone(a.steps)
 }
 
+// Touched implements sandbox.Armed.
+func (*armed) Touched() []faults.Touch { return nil }
+
 // Stop implements sandbox.Armed. The tree is given back its modes and flags.
 func (a *armed) Stop() error {
 	a.s.mu.Lock()

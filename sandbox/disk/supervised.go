@@ -63,5 +63,8 @@ func (w *supervised) Begin(call spec.CallID) { w.sup.Begin(call) }
 // Steps implements sandbox.Armed.
 func (w *supervised) Steps() []faults.Step { return w.sup.Steps() }
 
+// Touched implements sandbox.Armed.
+func (w *supervised) Touched() []faults.Touch { return w.sup.Touched() }
+
 // Stop implements sandbox.Armed.
 func (w *supervised) Stop() error { return errors.Join(w.sup.Stop(), w.armed.Stop()) }

@@ -252,6 +252,8 @@ func (a armed) Port() vfs.FS { return a.Armed }
 
 func (armed) Child() *sandbox.Child { return nil }
 
+func (armed) Touched() []faults.Touch { return nil }
+
 func (a armed) Stop() error {
 	a.Armed.Stop()
 	return a.Err()
