@@ -96,6 +96,7 @@ type thread struct {
 	proc *proc
 	use  *use // the call that it is in, if that is to be seen to its end
 	rest bool // it was stopped as a job is, and may stay so
+	lent bool // its memory is a child's, and it waits until that starts a program or ends
 }
 
 // own starts the subject, stays with it, and ends as it ends.
@@ -173,7 +174,7 @@ func (w *owner) letGo() error {
 }
 
 const traceOptions = unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACECLONE |
-	unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL
+	unix.PTRACE_O_TRACEVFORKDONE | unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL
 
 // seize attaches to every thread of a process. Threads that come after are attached
 // by the kernel, and one that came in between is found by looking again.
@@ -255,6 +256,9 @@ func (w *owner) stopped(tid int, ws unix.WaitStatus) error {
 	case event == unix.PTRACE_EVENT_EXEC:
 		w.lost(t.tid)
 		t.use = nil
+		return resume(t.tid, 0)
+	case event == unix.PTRACE_EVENT_VFORK || event == unix.PTRACE_EVENT_VFORK_DONE:
+		t.lent = event == unix.PTRACE_EVENT_VFORK
 		return resume(t.tid, 0)
 	case event != 0:
 		return resume(t.tid, 0)

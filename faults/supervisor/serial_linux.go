@@ -78,10 +78,11 @@ func (w *owner) next() error {
 	return w.release(h.t, h.u)
 }
 
-// busy reports whether a thread that is not held runs, or is about to.
+// busy reports whether a thread that is not held runs, or is about to. One that waits
+// for a child to give its memory back looks as if it waited for a disk.
 func (w *owner) busy() bool {
 	for tid, t := range w.threads {
-		if !t.rest && !slices.ContainsFunc(w.held, func(h waiting) bool { return h.t.tid == tid }) && runs(tid) {
+		if !t.rest && !t.lent && !slices.ContainsFunc(w.held, func(h waiting) bool { return h.t.tid == tid }) && runs(tid) {
 			return true
 		}
 	}

@@ -104,3 +104,25 @@ func oneOrder(t *testing.T, files int, argv ...string) {
 		t.Errorf("%d steps, want at least %d: %q", len(first), files*4, first)
 	}
 }
+
+// TestChildrenInBorrowedMemory: a parent that waits until its child starts a program
+// does not keep the child from what it does before.
+func TestChildrenInBorrowedMemory(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not there")
+	}
+	l := newLab(t, "")
+	out, state := l.run("timeout", "60", "python3", "-c", `
+import os, subprocess
+for i in range(3): subprocess.run(["touch", "x%d" % i], cwd="d", close_fds=False)
+os.posix_spawn("/usr/bin/touch", ["touch", "y"], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "b", os.O_CREAT | os.O_WRONLY, 0o600)])
+os.wait()`)
+	if state != "exit status 0" {
+		t.Fatalf("%s: %s", state, out)
+	}
+	for _, name := range []string{"ws/d/x2", "ws/y", "ws/b"} {
+		if got := l.content(name); got != "" {
+			t.Errorf("%s is %q, want an empty file", name, got)
+		}
+	}
+}
