@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -101,12 +102,33 @@ func mappedRange(r *recorder, d *draft, _ int64) {
 		}
 		fd, err := unix.Open(d.text, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
+			// Only the mighty may look through a mapping. The subject may have the file
+			// open still.
+			fd, err = openAs(d.tid, id, err)
+		}
+		if err != nil {
 			r.gap(d, "a mapped file could not be kept in sight: "+err.Error())
 			continue
 		}
 		r.watch(d, o, fd)
 		_ = unix.Close(fd)
 	}
+}
+
+// openAs opens a file that a thread has open, by what it is; none is why there is no
+// better way.
+func openAs(tid int, id vfs.ID, none error) (int, error) {
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", tid))
+	if err != nil {
+		return -1, err
+	}
+	for _, p := range links {
+		var st unix.Stat_t
+		if unix.Stat(p, &st) == nil && st.Dev == id.Dev && st.Ino == id.Ino {
+			return unix.Open(p, unix.O_PATH|unix.O_CLOEXEC, 0)
+		}
+	}
+	return -1, none
 }
 
 // stored is for calls after which only mapped files can be different, which are
