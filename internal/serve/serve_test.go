@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // names returns roots that nobody looks at.
 func names() func() (string, error) {
 	var n atomic.Int32
-	return func() (string, error) { return fmt.Sprintf("/root/%d", n.Add(1)), nil }
+	return func() (string, error) { return fmt.Sprintf("/made/%d", n.Add(1)), nil }
 }
 
 // wiretap keeps every line of both directions.

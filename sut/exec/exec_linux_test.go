@@ -246,7 +246,7 @@ func (w wrapped) Open(ctx context.Context, env sut.Env) (sut.Session, error) {
 func TestAdaptorContract(t *testing.T) {
 	d := driver(t, sut.Info{Name: "plain", Roles: []sut.Role{sut.RoleTools}, Features: []string{"read", "write"}, Policies: spec.Policies{"links": "refuse"}})
 	var n atomic.Int32
-	err := suttest.TestDriver(t.Context(), wrapped{d}, func() (string, error) { return fmt.Sprintf("/root/%d", n.Add(1)), nil })
+	err := suttest.TestDriver(t.Context(), wrapped{d}, func() (string, error) { return fmt.Sprintf("/made/%d", n.Add(1)), nil })
 	if err != nil {
 		t.Error(err)
 	}
