@@ -24,6 +24,10 @@ type Options struct {
 	Pairs   int // pairs of effects to be tried, at most; 0 for single effects only
 	Replays int // how often each finding is tried again
 
+	// Warm makes the call once more at the beginning. It tells whoever orders the steps
+	// of a strange subject's threads whether there is anything to order.
+	Warm bool
+
 	// Only says which steps to strike; nil for all.
 	Only func(faults.Step) bool
 
@@ -123,6 +127,12 @@ func (m Map) Scenario(p Point) scenarios.Scenario { return point(m.Base, p.Numbe
 // cannot be struck; what else goes wrong with the bench is the verdict of a point.
 func Explore(ctx context.Context, base scenarios.Scenario, opt Options) (Map, error) {
 	x := &exploration{opt: opt, m: Map{Base: base}}
+	if opt.Warm {
+		if _, _, err := opt.Try(ctx, point(base, 0, nil)); ctx.Err() != nil {
+			return x.m, err
+		}
+		x.m.Runs++
+	}
 	if err := x.run(ctx, []Point{{}}); err != nil {
 		return x.m, err
 	}

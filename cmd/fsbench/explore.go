@@ -59,6 +59,7 @@ type ground struct {
 	engine   string // what strikes: port is the subject's own file system port
 	arena    fsbench.Arena
 	control  func(mutant string) (fsbench.Arena, error)
+	warm     bool   // the subject's threads may have to be ordered
 	loose    bool   // nothing keeps the subject from the rest of this machine
 	replayed string // flags that make replay run the same subject in the same place
 }
@@ -147,7 +148,7 @@ func (c *exploreCmd) explore(a *app, g ground, kind spec.CallKind) error {
 		}
 		r.controls = append(r.controls, fate)
 	}
-	opt := explore.Options{Replays: replays}
+	opt := explore.Options{Replays: replays, Warm: g.warm}
 	if c.Pairs {
 		opt.Pairs = mostPairs
 	}
@@ -197,7 +198,7 @@ func (g ground) try(a *app, ctl explore.Control) (fate, error) {
 	}
 	p := a.progress("control "+ctl.Mutant, 1)
 	defer p.stop()
-	m, err := fsbench.Explore(a.ctx, arena, explore.Bases("")[0], explore.Options{Progress: p.at, Only: ctl.At})
+	m, err := fsbench.Explore(a.ctx, arena, explore.Bases("")[0], explore.Options{Progress: p.at, Only: ctl.At, Warm: g.warm})
 	if err = errors.Join(err, m.Err()); err != nil {
 		return fate{}, err
 	}

@@ -190,7 +190,7 @@ func (f foreign) ground(ctx context.Context, out string) (ground, func() error, 
 		}
 		return arena, err
 	}
-	g := ground{sandbox: "disk", engine: "ptrace", replayed: "--sandbox disk " + f.String()}
+	g := ground{sandbox: "disk", engine: "ptrace", warm: true, replayed: "--sandbox disk " + f.String()}
 	g.control = func(mutant string) (fsbench.Arena, error) {
 		bad := foreign{Stdio: true, Cmd: []string{"/proc/self/exe", "serve", "--stdio", "--subject", "mutant:" + mutant}}
 		return enter(bad)

@@ -112,7 +112,7 @@ func (s *Supervisor) Wrap(cmd *exec.Cmd) error {
 		return cmd.Err
 	}
 	o := order{
-		Path: cmd.Path, Argv: cmd.Args, Base: s.opt.Base, Plan: s.left(), Call: s.calling(), Free: s.opt.Free, Watch: s.opt.Watch,
+		Path: cmd.Path, Argv: cmd.Args, Base: s.opt.Base, Plan: s.left(), Call: s.calling(), Crowd: s.crowd(), Free: s.opt.Free, Watch: s.opt.Watch,
 		Record: s.opt.Record, After: s.opt.After != nil,
 	}
 	if len(o.Argv) == 0 {
@@ -209,7 +209,7 @@ func (s *Supervisor) Rearm(plan faults.Plan, watch []string, sink trace.Sink) er
 		}
 	})
 	s.mu.Unlock()
-	s.tell(arming{Plan: plan, Watch: watch})
+	s.tell(arming{Plan: plan, Watch: watch, Crowd: s.crowd()})
 	return nil
 }
 
@@ -220,6 +220,8 @@ func (s *Supervisor) Begin(call spec.CallID) {
 	s.mu.Unlock()
 	s.tell(arming{Call: call})
 }
+
+func (s *Supervisor) crowd() bool { return s.opt.Crowd != nil && s.opt.Crowd.Load() }
 
 func (s *Supervisor) calling() spec.CallID {
 	s.mu.Lock()
@@ -246,6 +248,10 @@ func (s *Supervisor) take(r report) (done bool) {
 		return s.swap(*r.Swap)
 	case r.Glimpse != nil:
 		s.glimpse(*r.Glimpse)
+	case r.Crowd:
+		if s.opt.Crowd != nil {
+			s.opt.Crowd.Store(true)
+		}
 	case r.Touch != nil:
 		s.mu.Lock()
 		s.touched = append(s.touched, *r.Touch)

@@ -104,6 +104,7 @@ func own(o order) error {
 	runtime.LockOSThread()
 	w := &owner{order: o, threads: map[int]*thread{}, procs: map[int]*proc{}, touched: map[faults.Touch]bool{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
 	w.keys.begin(o.Call)
+	w.crowd = o.Crowd
 	unix.CloseOnExec(3)
 	sock := os.NewFile(3, "bench")
 	w.bench = &bench{answers: make(chan answer), out: json.NewEncoder(sock)}
@@ -341,6 +342,7 @@ func (w *owner) arm(o arming) {
 		return
 	}
 	w.plan, w.keys = newPlan(o.Plan, o.Watch), newKeys(o.Plan.Names)
+	w.crowd = w.crowd || o.Crowd
 	w.recount()
 	w.again()
 }

@@ -53,7 +53,12 @@ func (w *owner) next() error {
 		time.Sleep(pause / 2)
 		return nil
 	}
-	w.crowd = w.crowd || len(w.held) > 1
+	if len(w.held) > 1 && !w.crowd {
+		w.crowd = true
+		if err := w.bench.tell(report{Crowd: true}); err != nil {
+			return err
+		}
+	}
 	switch {
 	case w.crowd && time.Since(w.moved) < longPause && w.watched():
 		time.Sleep(pause)

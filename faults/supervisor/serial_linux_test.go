@@ -82,8 +82,10 @@ func TestOneOrder(t *testing.T) {
 func oneOrder(t *testing.T, files int, argv ...string) {
 	t.Helper()
 	var first []string
+	crowd := false
 	for run := range 6 {
 		l := newLab(t, "")
+		l.crowd.Store(crowd)
 		if out, state := l.run(argv...); state != "exit status 0" {
 			t.Fatalf("%s: %s", state, out)
 		}
@@ -92,6 +94,13 @@ func oneOrder(t *testing.T, files int, argv ...string) {
 			if c := l.content(fmt.Sprintf("ws/f%d", i)); c != fmt.Sprintf("new %d", i) {
 				t.Errorf("f%d is %q", i, c)
 			}
+		}
+		if !l.crowd.Load() {
+			t.Fatal("nobody saw that there are several threads")
+		}
+		if !crowd {
+			crowd = true // the first run has shown that there is something to order
+			continue
 		}
 		if first == nil {
 			first = got

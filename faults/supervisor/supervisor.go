@@ -18,6 +18,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/spec"
@@ -55,6 +56,11 @@ type Options struct {
 	// Look reads the tree for a glimpse, past every permission.
 	Look func() (spec.World, error)
 
+	// Crowd, if it is not nil, is set when a serial run has had several threads wait for
+	// their steps at a time. Runs that begin after that take care from their first step
+	// on: a thread that is not there yet may be one that only had no time so far.
+	Crowd *atomic.Bool
+
 	// Hands carries out the edits of a swap, past every permission.
 	Hands func(spec.Edit) (done bool, err error)
 }
@@ -75,6 +81,8 @@ type order struct {
 	Base string
 	Plan faults.Plan
 	Call spec.CallID // under way as the subject is started
+
+	Crowd bool
 
 	Free  bool
 	Watch []string // injections that the tree was prepared for
@@ -114,13 +122,14 @@ type report struct {
 	Glimpse *glimpse `json:"glimpse,omitempty"` // somebody is to look
 
 	Touch *faults.Touch `json:"touch,omitempty"`
+	Crowd bool          `json:"crowd,omitempty"` // several threads wait at a time
 	Armed bool          `json:"armed,omitempty"` // what the bench armed is in force
 	Note  *note         `json:"note,omitempty"`
 	After string        `json:"after,omitempty"` // key of a step that was made
 }
 
 // silent reports whether no answer is waited for.
-func (r report) silent() bool { return r.Step != nil || r.Note != nil || r.Touch != nil }
+func (r report) silent() bool { return r.Step != nil || r.Note != nil || r.Touch != nil || r.Crowd }
 
 // note is what a recorder has to tell. A start begins another record.
 type note struct {
@@ -144,6 +153,7 @@ type answer struct {
 type arming struct {
 	Plan  faults.Plan `json:"plan"`
 	Watch []string    `json:"watch,omitempty"`
+	Crowd bool        `json:"crowd,omitempty"`
 	Call  spec.CallID `json:"call,omitempty"` // it begins, under the plan that there is
 }
 

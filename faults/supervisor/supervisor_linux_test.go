@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,6 +40,8 @@ type lab struct {
 	base string
 	rec  trace.Recorder
 	sup  *supervisor.Supervisor
+
+	crowd atomic.Bool
 }
 
 func newLab(t *testing.T, plan string) *lab {
@@ -60,7 +63,7 @@ func newLab(t *testing.T, plan string) *lab {
 		t.Fatal(err)
 	}
 	p.Trace, p.Names = true, []string{"ws", "a", "b", "d", "out", "c"}
-	l.sup, err = supervisor.New(supervisor.Options{Base: base, Plan: p, Sink: &l.rec, Hands: l.hands})
+	l.sup, err = supervisor.New(supervisor.Options{Base: base, Plan: p, Sink: &l.rec, Hands: l.hands, Crowd: &l.crowd})
 	if errors.Is(err, supervisor.ErrCannot) {
 		t.Skip(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/fsbench/fsbench/sandbox"
@@ -38,6 +39,8 @@ type Lab struct {
 
 	mu   sync.Mutex
 	idle []*Sandbox // for foreign subjects, at rest
+
+	crowd atomic.Bool // a foreign subject takes its steps in several threads at a time
 }
 
 const labPrefix = "fsbench-"

@@ -25,7 +25,7 @@ func (a *armed) supervised(sink trace.Sink) (sandbox.Armed, error) {
 		return &supervised{a, sup}, sup.Rearm(a.plan, a.watch, sink)
 	}
 	sup, err := supervisor.New(supervisor.Options{
-		Base: a.s.base, Plan: a.plan, Sink: sink, Watch: a.watch, Hands: sandbox.Attempt(a.s.Edit), Look: a.s.Observe,
+		Base: a.s.base, Plan: a.plan, Sink: sink, Watch: a.watch, Hands: sandbox.Attempt(a.s.Edit), Look: a.s.Observe, Crowd: &a.s.lab.crowd,
 	})
 	if errors.Is(err, supervisor.ErrCannot) {
 		err = fmt.Errorf("%w: %w", sandbox.ErrCannot, err)
