@@ -184,15 +184,16 @@ func barred(x *Exchange) bool {
 var namingOps = []string{"publish", "rename", "link"}
 
 // inWindow reports whether an adversary struck where whoever replaces a file has had
-// the last look at it: at an operation that names the new one, or at the close of the
-// new one before that. An edit that sets the date back is hidden from then on where it
+// the last look at it: at an operation that names the new one, at a look at what has
+// the new one's name when that was taken, or at the close of the new one before that.
+// An edit that sets the date back is hidden from then on where it
 // comes behind the look at the bytes.
 func inWindow(e Swapped, target string) bool {
 	switch {
 	case slices.Contains(namingOps, e.At.Op):
 		return true
 	case e.At.Path != target:
-		return e.At.Op == "close"
+		return e.At.Op == "close" || e.At.Op == "lstat" && dirOf(e.At.Path) == dirOf(target)
 	}
 	return e.Edit.Op == spec.EditWrite && e.Edit.Mtime != 0 && (e.At.Class == "read" || e.At.Op == "close")
 }
