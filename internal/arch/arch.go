@@ -73,16 +73,17 @@ var Imports = withCommand(Table{
 	"sandbox/powercut": {"sandbox", "sandbox/jail", "spec", "vfs", "trace", "faults", "vfs/osfs"},
 
 	// How a subject is driven.
-	"internal/wire": {"spec"},
-	"sut":           {"spec", "vfs"},
-	"sut/suttest":   {"sut", "spec"},
+	"internal/wire":    {"spec"},
+	"internal/process": {},
+	"sut":              {"spec", "vfs"},
+	"sut/suttest":      {"sut", "spec"},
 	"sut/inproc": {
 		"sut", "spec", "vfs", "impl/host", "impl/tools", "impl/fallback", "impl/writepolicy", "impl/eventlog",
 		"impl/confession", "impl/availability",
 	},
-	"sut/stdio": {"sut", "spec", "internal/wire"},
-	"sut/exec":  {"sut", "spec", "internal/wire"},
-	"sut/mcp":   {"sut", "spec"},
+	"sut/stdio": {"sut", "spec", "internal/wire", "internal/process"},
+	"sut/exec":  {"sut", "spec", "internal/wire", "internal/process"},
+	"sut/mcp":   {"sut", "spec", "internal/process"},
 	"sut/omp":   {"sut", "spec", "internal/wire"},
 	"runner":    {"spec", "trace", "faults", "sandbox", "scenarios", "sut"},
 

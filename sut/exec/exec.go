@@ -19,6 +19,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fsbench/fsbench/internal/process"
 	"github.com/fsbench/fsbench/internal/wire"
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/sut"
@@ -50,7 +51,7 @@ type Options struct {
 
 // Argv makes a Command of an argument list in which {root} stands for the root.
 func Argv(argv ...string) func(string, spec.Policies) []string {
-	return func(root string, _ spec.Policies) []string { return wire.Argv(argv, root) }
+	return func(root string, _ spec.Policies) []string { return process.Argv(argv, root) }
 }
 
 // Driver starts a process for every call. It is safe for concurrent use.
@@ -189,8 +190,8 @@ func (s *session) run(ctx context.Context, argv []string, input []byte) (result,
 	if len(argv) == 0 {
 		return result{}, errors.New("start the command: want one")
 	}
-	tail := &wire.Tail{Max: maxTail}
-	p, err := wire.Start(argv, s.env.Wrap, tail)
+	tail := &process.Tail{Max: maxTail}
+	p, err := process.Start(argv, s.env.Wrap, tail)
 	if err != nil {
 		return result{}, err
 	}

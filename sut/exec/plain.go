@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/fsbench/fsbench/internal/wire"
+	"github.com/fsbench/fsbench/internal/process"
 	"github.com/fsbench/fsbench/spec"
 )
 
@@ -20,7 +20,7 @@ import (
 // {root} for the root.
 func PlainArgv(argv ...string) func(root string, c spec.Call) []string {
 	return func(root string, c spec.Call) []string {
-		out := wire.Argv(argv, root)
+		out := process.Argv(argv, root)
 		fill := strings.NewReplacer("{path}", path.Join(root, c.Path), "{to}", path.Join(root, c.To)).Replace
 		for i, arg := range out {
 			out[i] = fill(arg)

@@ -5,22 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/fsbench/fsbench/internal/process"
 )
 
 // child is one life of a session's server.
 type child struct {
 	s      *session
-	proc   *process
+	proc   *process.Child
 	conn   *conn
 	mcp    *sdk.ClientSession
-	stderr tail
+	stderr process.Tail
 
 	asked  atomic.Bool   // to end
 	reaped chan struct{} // nothing of it is left
@@ -29,12 +32,12 @@ type child struct {
 // greet starts a server and sees whether it has the tools that are bound.
 func (s *session) greet(ctx context.Context) (*child, error) {
 	b := s.d.opt.Binding
-	c := &child{s: s, reaped: make(chan struct{})}
-	proc, err := start(b.argv(s.env.Root), s.env.Wrap, &c.stderr)
+	c := &child{s: s, stderr: process.Tail{Max: maxTail}, reaped: make(chan struct{})}
+	proc, err := process.Start(b.argv(s.env.Root), s.wrap, &c.stderr)
 	if err != nil {
 		return nil, err
 	}
-	c.proc, c.conn = proc, newConn(proc.stdin, proc.stdout)
+	c.proc, c.conn = proc, newConn(proc.Stdin, proc.Stdout)
 	c.conn.fault, c.conn.diag = s.fault, s.report
 	limit, cancel := context.WithTimeout(ctx, s.d.opt.Patience)
 	defer cancel()
@@ -51,7 +54,7 @@ func (s *session) greet(ctx context.Context) (*child, error) {
 	case errors.Is(err, errTools):
 	case c.over():
 		c.await()
-		err = fmt.Errorf("it ended: %s: %s: %w", c.proc.state, &c.stderr, ErrServer)
+		err = fmt.Errorf("it ended: %s: %s: %w", c.proc.State(), c.complaint(), ErrServer)
 	default:
 		err = fmt.Errorf("%w: %w", err, ErrServer)
 	}
@@ -121,28 +124,28 @@ func (c *child) reap() {
 	select {
 	case <-c.conn.over:
 	case <-c.conn.closing:
-	case <-c.proc.ended: // a grandchild may hold its output
+	case <-c.proc.Ended(): // a grandchild may hold its output
 	}
 	_ = c.conn.Close()
-	if !c.within(c.proc.ended) {
+	if !c.within(c.proc.Ended()) {
 		c.conn.killed.Store(true)
-		c.proc.kill()
-		if !c.within(c.proc.ended) {
+		c.proc.Kill()
+		if !c.within(c.proc.Ended()) {
 			c.s.fail(errors.New("the server is still there after it was killed"))
 			return
 		}
 	}
 	// What it has written is still read, to its end or until that is given up.
-	drained := time.NewTimer(lastWords)
+	drained := time.NewTimer(process.LastWords + time.Second)
 	defer drained.Stop()
 	select {
 	case <-c.conn.over:
 	case <-drained.C:
 	}
-	_ = c.proc.stdout.Close()
+	_ = c.proc.Stdout.Close()
 	if !c.asked.Load() {
 		c.s.report("ERROR", "the server ended", map[string]string{
-			"state": c.proc.state.String(), "stderr": c.stderr.String(),
+			"state": c.proc.State(), "stderr": c.complaint(),
 		})
 	}
 }
@@ -159,26 +162,18 @@ func (c *child) within(done <-chan struct{}) bool {
 	}
 }
 
-// tail keeps the end of what is written to it, short enough for a message.
-type tail struct {
-	mu   sync.Mutex
-	kept []byte
+// complaint is the end of what the server wrote to standard error, on one line.
+func (c *child) complaint() string {
+	return strings.Join(strings.Fields(strings.ToValidUTF8(c.stderr.String(), "\uFFFD")), " ")
 }
 
-// Write implements io.Writer.
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept = append(t.kept, b[max(0, len(b)-maxTail):]...)
-	if over := len(t.kept) - maxTail; over > 0 {
-		t.kept = append(t.kept[:0], t.kept[over:]...)
+// wrap puts a server into its sandbox. One that takes a path for relative to where it
+// runs must not find the caller's files there. Nor the root's: a folder held open from
+// before the sandbox's mounts were made leads past them.
+func (s *session) wrap(cmd *exec.Cmd) error {
+	cmd.Dir = filepath.VolumeName(cmd.Path) + string(filepath.Separator)
+	if s.env.Wrap == nil {
+		return nil
 	}
-	return len(b), nil
-}
-
-// String returns what was kept, on one line.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.kept), "\uFFFD")), " ")
+	return s.env.Wrap(cmd)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/creachadair/jrpc2"
 
+	"github.com/fsbench/fsbench/internal/process"
 	"github.com/fsbench/fsbench/internal/wire"
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/sut"
@@ -89,7 +90,7 @@ func (c *child) open(ctx context.Context, arm bool) error {
 		}
 	}
 	if slices.Contains(c.hello.Roles, string(sut.RoleBroker)) {
-		params.Allow = wire.Argv(c.s.d.opt.Allow, env.Root)
+		params.Allow = process.Argv(c.s.d.opt.Allow, env.Root)
 	}
 	c.opened = true
 	return c.request(ctx, wire.MethodOpen, params, &wire.Empty{})

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/fsbench/fsbench/internal/wire"
+	"github.com/fsbench/fsbench/internal/process"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // it nobody would see that a handler threw.
 type diagnostics struct {
 	to   func(level, msg string, attrs map[string]string) // may be nil
-	tail wire.Tail
+	tail process.Tail
 
 	mu      sync.Mutex
 	line    []byte

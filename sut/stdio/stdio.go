@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fsbench/fsbench/internal/process"
 	"github.com/fsbench/fsbench/internal/wire"
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/sut"
@@ -68,7 +69,7 @@ type Options struct {
 
 // Argv makes a Command of an argument list in which {root} stands for the root.
 func Argv(argv ...string) func(string, spec.Policies) []string {
-	return func(root string, _ spec.Policies) []string { return wire.Argv(argv, root) }
+	return func(root string, _ spec.Policies) []string { return process.Argv(argv, root) }
 }
 
 // Main is a child that is a function: it reads in to its end and returns. It
@@ -191,7 +192,7 @@ func (d *Driver) session(env sut.Env) (*Session, error) {
 	s := &Session{
 		d: d, env: env, spool: wire.NewSpool(d.opt.ContentDir), arm: env.Worker != nil,
 		baton: make(chan struct{}, 1), seen: map[spec.SessionID]int{},
-		diags: diagnostics{to: env.Diag, tail: wire.Tail{Max: maxTail}},
+		diags: diagnostics{to: env.Diag, tail: process.Tail{Max: maxTail}},
 	}
 	d.sessions[s] = true
 	return s, nil
@@ -308,7 +309,7 @@ func startProcess(command func(string, spec.Policies) []string) launcher {
 		if len(argv) == 0 {
 			return peer{}, errors.New("start the child: want a command")
 		}
-		p, err := wire.Start(argv, env.Wrap, stderr)
+		p, err := process.Start(argv, env.Wrap, stderr)
 		if err != nil {
 			return peer{}, err
 		}

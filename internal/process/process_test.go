@@ -1,6 +1,6 @@
 //go:build unix
 
-package wire
+package process
 
 import (
 	"bufio"
@@ -21,7 +21,7 @@ import (
 )
 
 // The test binary is its own child. The variable says what it does as one.
-const childEnv = "FSBENCH_WIRE_CHILD"
+const childEnv = "FSBENCH_PROCESS_CHILD"
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(childEnv); mode != "" {
@@ -69,7 +69,12 @@ var children = map[string]func(){
 }
 
 // hang ignores the end of its input.
-func hang() { <-make(chan struct{}) }
+// hang sleeps: a wait for nothing would be found out by the runtime, and ended.
+func hang() {
+	for {
+		time.Sleep(time.Hour)
+	}
+}
 
 func again(mode string) *exec.Cmd {
 	cmd := exec.CommandContext(context.Background(), "/proc/self/exe")
@@ -80,7 +85,7 @@ func again(mode string) *exec.Cmd {
 	return cmd
 }
 
-func start(t *testing.T, mode string, stderr io.Writer) *Process {
+func start(t *testing.T, mode string, stderr io.Writer) *Child {
 	t.Helper()
 	cmd := again(mode)
 	p, err := Start(cmd.Args, func(c *exec.Cmd) error {
@@ -99,7 +104,7 @@ func start(t *testing.T, mode string, stderr io.Writer) *Process {
 	return p
 }
 
-func await(t *testing.T, p *Process) {
+func await(t *testing.T, p *Child) {
 	t.Helper()
 	select {
 	case <-p.Ended():

@@ -1,4 +1,4 @@
-package mcp
+package process
 
 import (
 	"errors"
@@ -9,9 +9,14 @@ import (
 )
 
 // own makes the child lead a process group, so that all of it can be ended, and
-// die with the bench, so that a crash of the bench leaves nothing behind.
+// die with the runner, so that a crash of the bench leaves nothing behind.
 func own(cmd *exec.Cmd) {
-	lead(cmd)
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	if !cmd.SysProcAttr.Setsid {
+		cmd.SysProcAttr.Setpgid = true
+	}
 	if cmd.SysProcAttr.Pdeathsig == 0 {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}

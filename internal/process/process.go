@@ -1,4 +1,6 @@
-package wire
+// Package process starts the children that subjects are, and ends them with all that
+// they started. It knows nothing of what is said to them.
+package process
 
 import (
 	"context"
@@ -12,14 +14,14 @@ import (
 	"time"
 )
 
-// lastWords is how long the pipes of a dead process may stay open. Only a
+// LastWords is how long the pipes of a dead process may stay open. Only a
 // grandchild that left the process group can hold them.
-const lastWords = time.Second
+const LastWords = time.Second
 
-// Process is a child that the runner owns. It never outlives the runner (where
+// Child is a process that the runner owns. It never outlives the runner (where
 // the kernel can promise that) nor a Kill, and neither do the processes that it
 // started, unless they left its process group.
-type Process struct {
+type Child struct {
 	Stdin  *os.File // where its standard input is written
 	Stdout *os.File // where its standard output is read
 
@@ -40,11 +42,11 @@ func Argv(argv []string, root string) []string {
 
 // Start runs argv. wrap may change the command before it starts, and may be
 // nil. What the child writes to standard error is given to stderr as it comes.
-func Start(argv []string, wrap func(*exec.Cmd) error, stderr io.Writer) (*Process, error) {
+func Start(argv []string, wrap func(*exec.Cmd) error, stderr io.Writer) (*Child, error) {
 	life, kill := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(life, argv[0], argv[1:]...)
 	cmd.Cancel = func() error { return killAll(cmd.Process) }
-	p := &Process{kill: kill, ended: make(chan struct{})}
+	p := &Child{kill: kill, ended: make(chan struct{})}
 	theirs, err := p.pipes(cmd, stderr)
 	if err == nil && wrap != nil {
 		if err = wrap(cmd); err != nil {
@@ -67,7 +69,7 @@ func Start(argv []string, wrap func(*exec.Cmd) error, stderr io.Writer) (*Proces
 }
 
 // pipes connects cmd and returns the ends that are the child's.
-func (p *Process) pipes(cmd *exec.Cmd, stderr io.Writer) (theirs []*os.File, err error) {
+func (p *Child) pipes(cmd *exec.Cmd, stderr io.Writer) (theirs []*os.File, err error) {
 	var in, out, errs [2]*os.File
 	for _, pair := range []*[2]*os.File{&in, &out, &errs} {
 		if pair[0], pair[1], err = os.Pipe(); err != nil {
@@ -81,7 +83,7 @@ func (p *Process) pipes(cmd *exec.Cmd, stderr io.Writer) (theirs []*os.File, err
 	return []*os.File{in[0], out[1], errs[1]}, nil
 }
 
-func (p *Process) closePipes() {
+func (p *Child) closePipes() {
 	for _, f := range []*os.File{p.Stdin, p.Stdout} {
 		if f != nil {
 			_ = f.Close()
@@ -96,7 +98,7 @@ func (p *Process) closePipes() {
 //
 // The goroutine keeps its thread: the kernel is asked to kill the child when its
 // parent dies, and takes the thread that started it for the parent.
-func (p *Process) run(cmd *exec.Cmd) error {
+func (p *Child) run(cmd *exec.Cmd) error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -115,8 +117,8 @@ func (p *Process) run(cmd *exec.Cmd) error {
 
 		// A reader that never sees the end is stopped. Where pipes have no
 		// deadlines, closing them is left to the owner.
-		_ = p.Stdout.SetReadDeadline(time.Now().Add(lastWords))
-		_ = p.stderr.f.SetReadDeadline(time.Now().Add(lastWords))
+		_ = p.Stdout.SetReadDeadline(time.Now().Add(LastWords))
+		_ = p.stderr.f.SetReadDeadline(time.Now().Add(LastWords))
 		reading.Wait()
 		_ = p.stderr.f.Close()
 	}()
@@ -127,25 +129,25 @@ func (p *Process) run(cmd *exec.Cmd) error {
 }
 
 // Kill ends the process and all that it started. It does not wait.
-func (p *Process) Kill() { p.kill() }
+func (p *Child) Kill() { p.kill() }
 
 // Ended is closed when the process is gone and its standard error was read.
-func (p *Process) Ended() <-chan struct{} { return p.ended }
+func (p *Child) Ended() <-chan struct{} { return p.ended }
 
 // State says how the process ended, once it has.
-func (p *Process) State() string { return p.state.String() }
+func (p *Child) State() string { return p.state.String() }
 
 // Success reports whether it ended by itself with exit code 0, once it has.
-func (p *Process) Success() bool { return p.state.Success() }
+func (p *Child) Success() bool { return p.state.Success() }
 
 // Code is its exit code, once it has ended; negative if it was killed. What stands
 // in front of it in a sandbox passes a signal on as a code from 128.
-func (p *Process) Code() int { return p.state.ExitCode() }
+func (p *Child) Code() int { return p.state.ExitCode() }
 
 // Drain reads what the process has already written to standard error. Called
 // when an answer has come, it makes diagnostics arrive before the answer that
 // they explain, although they travel by another pipe.
-func (p *Process) Drain() { p.stderr.drain() }
+func (p *Child) Drain() { p.stderr.drain() }
 
 // Tail keeps the end of what is written to it.
 type Tail struct {
