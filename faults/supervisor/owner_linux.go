@@ -64,12 +64,13 @@ func shim(o order) error {
 	return fmt.Errorf("start %s: %w", o.Argv[0], unix.Exec(o.Path, o.Argv, os.Environ()))
 }
 
-// owner is what traces the subject. All of it runs on one thread: the kernel takes
+// owner is what the subject is held by. All of it runs on one thread: the kernel takes
 // a trace request from no other.
 type owner struct {
 	order
-	bench *bench
-	main  int // process id of the subject
+	bench  *bench
+	engine engine
+	main   int // process id of the subject
 
 	mu      sync.Mutex // held from a stop to its end, and while another plan comes
 	threads map[int]*thread
@@ -103,6 +104,7 @@ type thread struct {
 func own(o order) error {
 	runtime.LockOSThread()
 	w := &owner{order: o, threads: map[int]*thread{}, procs: map[int]*proc{}, touched: map[faults.Touch]bool{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
+	w.engine = tracing{w}
 	w.keys.begin(o.Call)
 	w.crowd = o.Crowd
 	unix.CloseOnExec(3)
@@ -117,12 +119,9 @@ func own(o order) error {
 		return err
 	}
 	err := w.record()
-	if err == nil {
-		err = w.start()
-	}
 	status := exitOwner
 	if err == nil {
-		status, err = w.loop()
+		status, err = w.engine.run()
 		err = errors.Join(err, w.recorded())
 	}
 	if err != nil {
@@ -294,16 +293,6 @@ func (w *owner) procOf(tid int) *proc {
 	return p
 }
 
-// kill ends all of the subject, now. Only what is still owned keeps its number: that
-// of a process which has ended may be somebody else's by now.
-func (w *owner) kill() {
-	for tid, t := range w.threads {
-		if tracer(tid) == os.Getpid() {
-			_ = unix.Kill(t.proc.pid, unix.SIGKILL)
-		}
-	}
-}
-
 // bench is the other end.
 type bench struct {
 	answers chan answer
@@ -336,6 +325,7 @@ func (w *owner) listen(in *json.Decoder) {
 func (w *owner) arm(o arming) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.engine.census()
 	if o.Call != 0 {
 		w.keys.begin(o.Call)
 		w.recount()

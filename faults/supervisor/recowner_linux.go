@@ -146,7 +146,7 @@ func (w *owner) recorded() error {
 	if w.rec == nil {
 		return nil
 	}
-	w.kill()
+	w.engine.kill()
 	for {
 		var ws unix.WaitStatus
 		tid, err := unix.Wait4(-1, &ws, unix.WALL, nil)

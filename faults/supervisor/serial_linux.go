@@ -48,6 +48,7 @@ const longPause = 25 * time.Millisecond
 
 // next lets one held thread go if the others are at rest.
 func (w *owner) next() error {
+	w.engine.census()
 	if w.busy() {
 		w.moved = time.Now()
 		time.Sleep(pause / 2)
@@ -68,6 +69,9 @@ func (w *owner) next() error {
 		if w.busy() {
 			return nil
 		}
+	}
+	if w.engine.knocks() {
+		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

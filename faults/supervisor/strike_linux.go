@@ -72,17 +72,22 @@ func (a *armed) aims(p place, key string) bool {
 	return a.Concerns(p.op, p.class)
 }
 
-// enter deals with a call that is about to be made.
+// enter deals with a thread that is stopped at a call.
 func (w *owner) enter(t *thread) error {
+	// In this kind of stop the number and the arguments are at the same places as at
+	// the entry of a call.
 	info, err := getCall(t.tid)
 	if err != nil {
 		return err
 	}
-	// In this kind of stop the number and the arguments are at the same places as at
-	// the entry of a call.
+	return w.arrive(t, info)
+}
+
+// arrive deals with a call that is about to be made.
+func (w *owner) arrive(t *thread, info callInfo) error {
 	c := lookup(info.nr())
 	if c == nil {
-		return resume(t.tid, 0)
+		return w.engine.pass(t)
 	}
 	u, err := w.look(t, c, info)
 	if errors.Is(err, errBlind) {
@@ -92,7 +97,7 @@ func (w *owner) enter(t *thread) error {
 		return w.aside(t, c, info)
 	}
 	if err != nil || u == nil {
-		return errors.Join(err, resume(t.tid, 0))
+		return errors.Join(err, w.engine.pass(t))
 	}
 	if w.Free {
 		return w.release(t, u)
@@ -117,8 +122,7 @@ func (w *owner) release(t *thread, u *use) error {
 	if err := w.drafted(t, u); err != nil {
 		return err
 	}
-	t.use = u
-	return resumeCall(t.tid)
+	return w.engine.perform(t, u)
 }
 
 // before carries out what is planned before a call.
@@ -136,10 +140,8 @@ func (w *owner) before(t *thread, u *use) (ended bool, err error) {
 			err = w.short(t, u, a, p)
 		case a.Do.Errno != "":
 			result := -int64(faults.Errno(a.Do.Errno))
-			if u.result = &result; err == nil {
-				err = errors.Join(w.fired(a, p, a.Do.Errno), skipCall(t.tid))
-			}
-			return false, err
+			u.result = &result
+			return false, w.fired(a, p, a.Do.Errno)
 		default:
 			ended, err = w.upset(a, p)
 		}
@@ -173,7 +175,7 @@ func (w *owner) upset(a *armed, p place) (ended bool, err error) {
 	if err == nil {
 		err = w.bench.ask(report{Event: &trace.Event{Actor: trace.ActorFault, Crash: &trace.Crash{Model: trace.ProcessKill}}})
 	}
-	w.kill()
+	w.engine.kill()
 	return true, err
 }
 
