@@ -38,6 +38,8 @@ type tape struct {
 	prep  func(*exec.Cmd)
 	dies  bool // the program may end as it likes
 	uid   int
+
+	converse func(*exec.Cmd) func() // takes the program's pipes, and returns what talks to it
 }
 
 // frame is the tree after one step.
@@ -153,14 +155,25 @@ func (tp *tape) run(argv ...string) {
 	cmd := exec.CommandContext(tp.t.Context(), argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = filepath.Join(tp.base, "ws"), append(os.Environ(), tp.env...)
 	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Stderr = &said
+	talk := func() {}
+	if tp.converse != nil {
+		talk = tp.converse(cmd)
+	} else {
+		cmd.Stdout = &said
+	}
 	if tp.prep != nil {
 		tp.prep(cmd)
 	}
 	if err := tp.sup.Wrap(cmd); err != nil {
 		tp.t.Fatal(err)
 	}
-	if err := cmd.Run(); err != nil && !tp.dies {
+	err := cmd.Start()
+	if err == nil {
+		talk()
+		err = cmd.Wait()
+	}
+	if err != nil && !tp.dies {
 		tp.t.Fatalf("%v: %s", err, &said)
 	}
 	if got := tp.sup.Unfired(); got != nil {
