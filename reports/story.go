@@ -25,7 +25,7 @@ func WriteStory(w io.Writer, events []trace.Event) error {
 			if e.Call != 0 {
 				call = strconv.Itoa(int(e.Call))
 			}
-			fmt.Fprintf(&b, "%4d %3s  %-8s %s\n", e.Seq, call, l.what, l.text)
+			fmt.Fprintf(&b, "%4d %3s  %-8s %s\n", e.Seq, call, l.what, spec.Printable(l.text))
 		}
 		if e.World != nil {
 			before = e.World

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/fsbench/fsbench/spec"
 )
 
 // Style colours words for a terminal. The zero Style leaves them plain.
@@ -38,7 +40,7 @@ func (st Style) verdict(v Verdict) string {
 // set every rule has a line.
 func (r *Report) WriteText(w io.Writer, st Style, all bool) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "fsbench %s  subject %s %s  seed %d\n", r.Suite, r.Subject.Name, r.Subject.Version, r.Seed)
+	fmt.Fprintf(&b, "fsbench %s  subject %s %s  seed %d\n", r.Suite, spec.Printable(r.Subject.Name), spec.Printable(r.Subject.Version), r.Seed)
 	t := r.Totals
 	fmt.Fprintf(&b, "%d scenarios (%d generated), %d calls, %d events, %d crash states\n",
 		t.Scenarios, t.Generated, t.Calls, t.Events, t.CrashStates)
@@ -58,14 +60,14 @@ func (r *Report) WriteText(w io.Writer, st Style, all bool) error {
 	r.families(&b, st)
 	r.exceptions(&b, st, all)
 	for _, s := range r.Skipped {
-		fmt.Fprintf(&b, "skipped on %s: %d scenarios: %s\n", s.Sandbox, s.Count, s.Reason)
+		fmt.Fprintf(&b, "skipped on %s: %d scenarios: %s\n", s.Sandbox, s.Count, spec.Printable(s.Reason))
 	}
 	for _, f := range r.Findings {
 		b.WriteString("\n")
 		writeFinding(&b, f, st)
 	}
 	for _, br := range r.Broken {
-		fmt.Fprintf(&b, "\n%s in scenario %s on %s: %s\n", apply(st.Bad, "the bench broke"), br.Scenario, br.Sandbox, br.Error)
+		fmt.Fprintf(&b, "\n%s in scenario %s on %s: %s\n", apply(st.Bad, "the bench broke"), br.Scenario, br.Sandbox, spec.Printable(br.Error))
 	}
 	fmt.Fprintf(&b, "\n%s\ndigest %s\n", r.summary(st), r.Digest)
 	_, err := io.WriteString(w, b.String())
@@ -131,7 +133,7 @@ func (r *Report) exceptions(b *strings.Builder, st Style, all bool) {
 			why := ""
 			if box.Verdict == Skip || box.Verdict == Inconclusive {
 				for _, s := range box.Skips {
-					why += fmt.Sprintf(" (%d scenarios: %s)", s.Count, s.Reason)
+					why += fmt.Sprintf(" (%d scenarios: %s)", s.Count, spec.Printable(s.Reason))
 				}
 			}
 			tw.row("%s\t%s\t%s\t%d\t%s%s\n", rule.ID, name, st.verdict(box.Verdict), box.Exercised, rule.Title, apply(st.Dim, why))
@@ -155,13 +157,13 @@ func writeFinding(b *strings.Builder, f Finding, st Style) {
 	if f.Count > 1 {
 		fmt.Fprintf(b, " (and %d more)", f.Count-1)
 	}
-	fmt.Fprintf(b, "\n  got   %s\n", f.Got)
+	fmt.Fprintf(b, "\n  got   %s\n", spec.Printable(f.Got))
 	for i, want := range f.Want {
 		label := "want "
 		if i > 0 {
 			label = "  or "
 		}
-		fmt.Fprintf(b, "  %s %s\n", label, want)
+		fmt.Fprintf(b, "  %s %s\n", label, spec.Printable(want))
 	}
 	if f.Replay != "" {
 		fmt.Fprintf(b, "  replay: %s\n", f.Replay)

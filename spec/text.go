@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Field is one word of a line in a scenario or a plan: a bare word, or key=value.
@@ -32,6 +33,25 @@ func FormatFields(fields []Field) string {
 		words[i] = f.String()
 	}
 	return strings.Join(words, " ")
+}
+
+// Printable returns s on one line, with whatever a terminal would obey instead of
+// showing it written out: a subject chooses the names of its files.
+func Printable(s string) string {
+	var b strings.Builder
+	for rest := s; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, rest[0])
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+		rest = rest[size:]
+	}
+	return b.String()
 }
 
 func plain(v string) bool {

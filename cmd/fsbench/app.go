@@ -8,12 +8,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/fsbench/fsbench/reports"
+	"github.com/fsbench/fsbench/spec"
 )
 
 // cli is the command line. A verb is a field; its flags are its struct.
@@ -129,9 +131,19 @@ func (a *app) finish(err error) int {
 		e = &exit{reports.ExitBroken, err}
 	}
 	if e.err != nil {
-		fmt.Fprintf(a.err, "fsbench: %v\n", e.err)
+		fmt.Fprintf(a.err, "fsbench: %s\n", oneLine(e.err))
 	}
 	return e.code
+}
+
+// oneLine is an error that may quote what a subject has said, or a name that it has
+// made up.
+func oneLine(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, l := range lines {
+		lines[i] = spec.Printable(l)
+	}
+	return strings.Join(lines, "; ")
 }
 
 // json writes v for a script.

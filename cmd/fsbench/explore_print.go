@@ -18,7 +18,7 @@ import (
 // text writes the maps and the findings for people.
 func (r *exploration) text(w io.Writer) {
 	fmt.Fprintf(w, "fsbench %s  subject %s %s  sandbox %s  engine %s\n",
-		fsbench.Version, r.subject.Name, r.subject.Version, r.sandbox, r.engine)
+		fsbench.Version, spec.Printable(r.subject.Name), spec.Printable(r.subject.Version), r.sandbox, r.engine)
 	if r.loose {
 		fmt.Fprintln(w, style().Warn("the subject is trusted: nothing keeps it from the rest of this machine"))
 	}
@@ -49,7 +49,7 @@ func (r *exploration) text(w io.Writer) {
 func (r *exploration) table(w io.Writer, m explore.Map) {
 	fmt.Fprintf(w, "\n%s: %s\n", m.Base.Name, m.Base.Title)
 	if why := m.Skip(); why != "" {
-		fmt.Fprintf(w, "skipped: %s\n", why)
+		fmt.Fprintf(w, "skipped: %s\n", spec.Printable(why))
 		return
 	}
 	t := table.NewWriter()
@@ -66,7 +66,7 @@ func (r *exploration) table(w io.Writer, m explore.Map) {
 		if s.Call != "" {
 			name += " (" + s.Call + ")"
 		}
-		row := table.Row{i + 1, name}
+		row := table.Row{i + 1, spec.Printable(name)}
 		for _, g := range explore.Groups {
 			row = append(row, cells[s.Key][g].String())
 		}
@@ -109,7 +109,7 @@ func outside(w io.Writer, m explore.Map) {
 	}
 	fmt.Fprintf(w, "outside the root it looks at %d paths", reads)
 	if len(writes) > 0 {
-		fmt.Fprintf(w, " and wants to change %s", strings.Join(writes, " "))
+		fmt.Fprintf(w, " and wants to change %s", spec.Printable(strings.Join(writes, " ")))
 	}
 	fmt.Fprintln(w)
 }
@@ -186,13 +186,13 @@ func (r *exploration) findings(w io.Writer, m explore.Map) {
 		}
 		fmt.Fprintf(w, "\n%s %s: %s\n", f.Rule, style().Bad("broken"), ruleOf(f.Rule).Title)
 		fmt.Fprintf(w, "  %s, point %d: %s\n", m.Base.Name, f.Point, m.Points[f.Point])
-		fmt.Fprintf(w, "  got   %s\n", f.Got)
+		fmt.Fprintf(w, "  got   %s\n", spec.Printable(f.Got))
 		for i, want := range f.Want {
 			label := "want "
 			if i > 0 {
 				label = "  or "
 			}
-			fmt.Fprintf(w, "  %s %s\n", label, want)
+			fmt.Fprintf(w, "  %s %s\n", label, spec.Printable(want))
 		}
 		if f.Of > 0 {
 			fmt.Fprintf(w, "  seen again in %d of %d\n", f.Again, f.Of)

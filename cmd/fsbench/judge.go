@@ -57,13 +57,13 @@ func (a *app) verdict(v model.Verdict, asJSON bool) error {
 		st := style()
 		for _, f := range v.Findings {
 			r, _ := spec.RuleByID(f.Rule)
-			fmt.Fprintf(a.out, "%s %s: %s\n  call %d\n  got   %s\n", f.Rule, st.Bad("broken"), r.Title, f.Call, f.Got)
+			fmt.Fprintf(a.out, "%s %s: %s\n  call %d\n  got   %s\n", f.Rule, st.Bad("broken"), r.Title, f.Call, spec.Printable(f.Got))
 			for i, want := range f.Want {
 				label := "want "
 				if i > 0 {
 					label = "  or "
 				}
-				fmt.Fprintf(a.out, "  %s %s\n", label, want)
+				fmt.Fprintf(a.out, "  %s %s\n", label, spec.Printable(want))
 			}
 		}
 		fmt.Fprintf(a.out, "%d findings, %d rules exercised\n", len(v.Findings), len(v.Exercised))

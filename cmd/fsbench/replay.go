@@ -11,6 +11,7 @@ import (
 	"github.com/fsbench/fsbench/reports"
 	"github.com/fsbench/fsbench/sandbox/disk"
 	"github.com/fsbench/fsbench/scenarios"
+	"github.com/fsbench/fsbench/spec"
 )
 
 type replayCmd struct {
@@ -65,7 +66,7 @@ func (c *replayCmd) Run(a *app) error {
 	case j.Err != nil:
 		return j.Err
 	case j.Run.Skip != "":
-		fmt.Fprintf(a.out, "skipped: %s\n", j.Run.Skip)
+		fmt.Fprintf(a.out, "skipped: %s\n", spec.Printable(j.Run.Skip))
 		return &exit{code: reports.ExitInconclusive}
 	}
 	if err := a.verdict(j.Verdict, c.JSON); err != nil {
