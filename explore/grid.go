@@ -86,6 +86,18 @@ type Map struct {
 	Left     int // pairs beyond Options.Pairs
 }
 
+// Blank says why nothing was tried at the steps of the call although it could be made;
+// empty if it was.
+func (m Map) Blank() string {
+	switch n := len(m.Steps); {
+	case len(m.Points) == 1 && m.Points[0].Unknown:
+		return "what becomes of the call is not known even if nobody disturbs it"
+	case n > MostSteps:
+		return fmt.Sprintf("the call takes %d steps below the root, and more than %d are not explored", n, MostSteps)
+	}
+	return ""
+}
+
 // Count counts the points with a verdict.
 func (m Map) Count(v Verdict) int {
 	n := 0
@@ -122,6 +134,10 @@ func (m Map) Struck() int {
 // Scenario returns the scenario of a point.
 func (m Map) Scenario(p Point) scenarios.Scenario { return point(m.Base, p.Number, p.Strikes) }
 
+// MostSteps is how many steps a call may take to be explored: one that takes more, as
+// it likes, would keep the bench busy for days. Of such a call only the steps are known.
+const MostSteps = 1000
+
 // Explore runs the call of base once undisturbed, and then once for every effect at
 // every step that the subject made. It returns an error if ctx ends, or if a step
 // cannot be struck; what else goes wrong with the bench is the verdict of a point.
@@ -136,11 +152,17 @@ func Explore(ctx context.Context, base scenarios.Scenario, opt Options) (Map, er
 	if err := x.run(ctx, []Point{{}}); err != nil {
 		return x.m, err
 	}
+	if p := x.m.Points[0]; p.Verdict == Broken || p.Unknown {
+		return x.m, nil // it would be so at every point, and take as long each time
+	}
 	earlier, err := x.earlier(ctx)
 	if err != nil {
 		return x.m, err
 	}
 	x.m.Steps = x.last[0][min(earlier, len(x.last[0])):]
+	if len(x.m.Steps) > MostSteps {
+		return x.m, nil
+	}
 	for _, s := range x.m.Steps {
 		if err := checkStep(s); err != nil {
 			return x.m, err

@@ -30,7 +30,7 @@ type fake struct {
 	onError []faults.Step // made where an errno has struck, after it
 	unfired func(faults.Injection) bool
 	breaks  func([]faults.Injection) []spec.RuleID
-	answer  spec.Status
+	unknown func([]faults.Injection) bool // it says that it cannot tell; otherwise ok
 	tries   atomic.Int64
 }
 
@@ -49,7 +49,11 @@ func (f *fake) try(_ context.Context, s scenarios.Scenario) (runner.Run, model.V
 			run.Steps = append(run.Steps, f.onError...)
 		}
 	}
-	run.Events = append(run.Events, trace.Event{Return: &spec.Outcome{Status: f.answer}})
+	answer := spec.Outcome{Status: spec.StatusOK}
+	if f.unknown != nil && f.unknown(s.Faults.Injections) {
+		answer.Status = spec.StatusUnknown
+	}
+	run.Events = append(run.Events, trace.Event{Return: &answer})
 	var v model.Verdict
 	if f.breaks != nil {
 		for _, id := range f.breaks(s.Faults.Injections) {
@@ -113,11 +117,42 @@ func TestBases(t *testing.T) {
 	}
 }
 
+// TestNothingToDisturb: where the call alone already takes the bench down, has no end, or
+// takes more steps than anybody could strike, it is not made thousands of times.
+func TestNothingToDisturb(t *testing.T) {
+	many := fake{}
+	for i := range explore.MostSteps + 1 {
+		many.steps = append(many.steps, step(fmt.Sprintf("stat read ws/d %d", i)))
+	}
+	broken := fake{steps: fewSteps}
+	for _, tt := range []struct {
+		name string
+		f    *fake
+		err  error
+		want string
+	}{
+		{"no end", &fake{steps: fewSteps, unknown: func([]faults.Injection) bool { return true }}, nil, "even if nobody disturbs it"},
+		{"many steps", &many, nil, "1001 steps"},
+		{"the tree cannot be looked at", &broken, errors.New("more than 20000 entries"), ""},
+	} {
+		m := mapOf(t, base(t, "write"), explore.Options{Replays: 3, Pairs: 9, Try: func(ctx context.Context, s scenarios.Scenario) (runner.Run, model.Verdict, error) {
+			run, v, _ := tt.f.try(ctx, s)
+			return run, v, tt.err
+		}})
+		if m.Runs != 1 || len(m.Points) != 1 || !strings.Contains(m.Blank(), tt.want) || (m.Blank() == "") != (tt.want == "") {
+			t.Errorf("%s: %d runs, %q; want 1, and %q", tt.name, m.Runs, m.Blank(), tt.want)
+		}
+		if err := m.Err(); (err == nil) != (tt.err == nil) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.err)
+		}
+	}
+}
+
 // TestEveryEffectOnce: at every step everything that a kernel can give is tried once,
 // and nothing that it cannot; and what is tried can be saved.
 func TestEveryEffectOnce(t *testing.T) {
 	for _, b := range explore.Bases("") {
-		m := mapOf(t, b, explore.Options{Try: (&fake{steps: fewSteps, answer: spec.StatusOK}).try})
+		m := mapOf(t, b, explore.Options{Try: (&fake{steps: fewSteps}).try})
 		seen := map[string]bool{}
 		for _, p := range m.Points[1:] {
 			if len(p.Strikes) != 1 || seen[p.Strikes[0].String()] {
@@ -208,7 +243,7 @@ func TestVerdicts(t *testing.T) {
 		return func(in faults.Injection) bool { return in.Do.Errno == name }
 	}
 	f := &fake{
-		steps: fewSteps[:1], answer: spec.StatusUnknown,
+		steps: fewSteps[:1], unknown: func(ins []faults.Injection) bool { return len(ins) > 0 },
 		unfired: func(in faults.Injection) bool { return isErrno("EIO")(in) || isErrno("ELOOP")(in) },
 		breaks: func(ins []faults.Injection) []spec.RuleID {
 			if slices.ContainsFunc(ins, isErrno("ELOOP")) || slices.ContainsFunc(ins, isErrno("EMFILE")) {
@@ -231,8 +266,7 @@ func TestVerdicts(t *testing.T) {
 		if p.Verdict != want {
 			t.Errorf("%v is %s, want %s", p.Strikes, p.Verdict, want)
 		}
-		crash := len(p.Strikes) > 0 && p.Strikes[0].Effect.Group == explore.Crash
-		if p.Unknown == crash {
+		if unknown := len(p.Strikes) > 0 && p.Strikes[0].Effect.Group != explore.Crash; p.Unknown != unknown {
 			t.Errorf("%v: unknown is %v", p.Strikes, p.Unknown)
 		}
 	}

@@ -164,6 +164,9 @@ func (c *exploreCmd) explore(a *app, g ground, kind spec.CallKind) error {
 		if err := r.save(m); err != nil {
 			return err
 		}
+		if m.Err() != nil {
+			break
+		}
 	}
 	if c.JSON {
 		if err := a.json(r.json()); err != nil {
@@ -258,6 +261,8 @@ func (r *exploration) inconclusive() string {
 		switch {
 		case m.Skip() != "":
 			skip = cmp.Or(skip, m.Base.Name+": "+m.Skip())
+		case m.Blank() != "":
+			return m.Base.Name + ": " + m.Blank()
 		case len(m.Steps) == 0:
 			return m.Base.Name + ": no step of the subject was seen below the root"
 		case m.Struck() == 0:

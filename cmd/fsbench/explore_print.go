@@ -72,10 +72,13 @@ func (r *exploration) table(w io.Writer, m explore.Map) {
 		}
 		t.AppendRow(row)
 	}
-	if len(m.Steps) > 0 {
+	if len(m.Steps) > 0 && m.Blank() == "" {
 		t.Render()
 	}
 	outside(w, m)
+	if why := m.Blank(); why != "" {
+		fmt.Fprintf(w, "%s: %s\n", style().Warn("not explored"), why)
+	}
 	fmt.Fprintf(w, "%d steps, %d points: %d pass", len(m.Steps), len(m.Points), m.Count(explore.Pass))
 	for _, v := range explore.Verdicts[1:] {
 		if n := m.Count(v); n > 0 {
@@ -239,6 +242,7 @@ type (
 	callJSON struct {
 		Scenario string                  `json:"scenario"`
 		Skip     string                  `json:"skip,omitempty"`
+		Blank    string                  `json:"not_explored,omitempty"` // why, although the call was made
 		Steps    int                     `json:"steps"`
 		Points   int                     `json:"points"`
 		Struck   int                     `json:"struck"`
@@ -273,7 +277,7 @@ func (r *exploration) json() exploreJSON {
 	for _, m := range r.maps {
 		out.Runs += m.Runs
 		c := callJSON{
-			Scenario: m.Base.Name, Skip: m.Skip(), Steps: len(m.Steps), Points: len(m.Points), Struck: m.Struck(),
+			Scenario: m.Base.Name, Skip: m.Skip(), Blank: m.Blank(), Steps: len(m.Steps), Points: len(m.Points), Struck: m.Struck(),
 			Unknown: m.Unknown(), Left: m.Left, Touched: m.Touched, Verdicts: map[explore.Verdict]int{}, Effects: map[explore.Group]int{},
 		}
 		for _, s := range m.Steps {

@@ -8,10 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/fsbench/fsbench"
 	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/reports"
+	"github.com/fsbench/fsbench/runner"
 	"github.com/fsbench/fsbench/sandbox"
 	"github.com/fsbench/fsbench/sandbox/disk"
 	"github.com/fsbench/fsbench/sandbox/jail"
@@ -26,14 +28,15 @@ import (
 // foreign is a subject that is a command of somebody else, and how it is told what
 // to do.
 type foreign struct {
-	Stdio   bool     `help:"CMD speaks the protocol of docs/PROTOCOL.md on standard input and output (the default)."`
-	MCP     bool     `name:"mcp" help:"CMD is a file server that speaks the Model Context Protocol."`
-	Exec    bool     `help:"CMD does one call and ends: {path} is the file, and the content comes on standard input."`
-	Binding string   `placeholder:"FILE" help:"With --mcp: YAML that says which tools are meant."`
-	Preset  string   `placeholder:"NAME" help:"With --mcp: a binding that is known; filesystem."`
-	Read    []string `placeholder:"PATH" sep:"none" help:"File or folder that CMD may read beside the system's own and what its arguments name."`
-	Trusted bool     `name:"trusted-subject" help:"Run CMD although nothing keeps it from the rest of this machine."`
-	Cmd     []string `arg:"" optional:"" passthrough:"" name:"cmd" help:"Subject, after --."`
+	Stdio    bool          `help:"CMD speaks the protocol of docs/PROTOCOL.md on standard input and output (the default)."`
+	MCP      bool          `name:"mcp" help:"CMD is a file server that speaks the Model Context Protocol."`
+	Exec     bool          `help:"CMD does one call and ends: {path} is the file, and the content comes on standard input."`
+	Binding  string        `placeholder:"FILE" help:"With --mcp: YAML that says which tools are meant."`
+	Preset   string        `placeholder:"NAME" help:"With --mcp: a binding that is known; filesystem."`
+	Read     []string      `placeholder:"PATH" sep:"none" help:"File or folder that CMD may read beside the system's own and what its arguments name."`
+	Deadline time.Duration `default:"20s" help:"How long one call of CMD may take; what became of it is unknown then."`
+	Trusted  bool          `name:"trusted-subject" help:"Run CMD although nothing keeps it from the rest of this machine."`
+	Cmd      []string      `arg:"" optional:"" passthrough:"" name:"cmd" help:"Subject, after --."`
 }
 
 // argv is the command line of the subject.
@@ -62,6 +65,8 @@ func (f foreign) check() error {
 		return errors.New("want a command after --, as in: fsbench explore --stdio -- fsbench serve --stdio")
 	case !f.MCP && (f.Binding != "" || f.Preset != ""):
 		return errors.New("--binding and --preset: want --mcp with them")
+	case f.Deadline < 0:
+		return fmt.Errorf("--deadline %v: want a time that a call may take", f.Deadline)
 	case f.MCP && (f.Binding == "") == (f.Preset == ""):
 		return errors.New("--mcp: want --binding FILE or --preset NAME")
 	}
@@ -70,7 +75,7 @@ func (f foreign) check() error {
 
 // arena is where the subject meets plans: in a jail on disk, watched from outside.
 func (f foreign) arena(lab *disk.Lab) (fsbench.Arena, error) {
-	a := fsbench.Arena{Box: func() (sandbox.Sandbox, error) { return lab.Foreign() }}
+	a := fsbench.Arena{Box: func() (sandbox.Sandbox, error) { return lab.Foreign() }, Deadline: f.Deadline}
 	var err error
 	switch {
 	case f.MCP:
@@ -231,6 +236,9 @@ func (f foreign) String() string {
 	add("--binding", f.Binding)
 	for _, p := range f.Read {
 		add("--read", p)
+	}
+	if f.Deadline != 0 && f.Deadline != runner.DefaultDeadline {
+		add("--deadline", f.Deadline.String())
 	}
 	words = append(words, "--")
 	for _, arg := range f.argv() {
