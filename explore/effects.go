@@ -61,7 +61,7 @@ func Effects(base scenarios.Scenario, s faults.Step) []Effect {
 		out = append(out, Effect{Name: e, Group: Errno, Do: faults.Effect{Errno: e}})
 	}
 	if changes(s) {
-		for _, e := range possible {
+		for _, e := range (faults.When{Op: s.Op, Class: s.Class, After: true}).Possible() {
 			out = append(out, Effect{Name: e + " after", Group: After, After: true, Do: faults.Effect{Errno: e}})
 		}
 	}

@@ -67,6 +67,8 @@ type armedInjection struct {
 	watch bool
 	hits  int
 	fired int
+
+	cut place // the operation that was interrupted, until it is done after all
 }
 
 type opClass struct {
@@ -258,6 +260,10 @@ func (a *Armed) after(at place, err error) error {
 	}
 	for i := range a.inj {
 		in := &a.inj[i]
+		if c := in.cut; err == nil && c.op == at.op && c.dir == at.dir && c.name == at.name {
+			a.emit(in, at, trace.Synthetic, trace.EffectAgain)
+			in.cut = place{}
+		}
 		switch {
 		case in.watch && err != nil && in.foresaw(at, err):
 			in.fired++
@@ -332,6 +338,9 @@ func (a *Armed) fire(in *armedInjection, at place) error {
 	case in.Do.Errno != "":
 		in.fired++
 		a.emit(in, at, trace.Synthetic, in.Do.Errno)
+		if in.Do.Errno == interrupted {
+			in.cut = at
+		}
 		return at.fail(errnoByName[in.Do.Errno])
 	case in.Do.Swap != nil:
 		a.swap(in, at)

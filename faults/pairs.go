@@ -25,16 +25,20 @@ const (
 // Classes lists every Class.
 var Classes = []Class{Create, Modify, Remove, Read, Flush}
 
+// interrupted is the errno of a call that a signal ended before it had done anything.
+const interrupted = "EINTR"
+
 // Errnos lists every errno that a plan may ask for.
 var Errnos = []string{
 	"EPERM", "EACCES", "EROFS", "ENOENT", "ENOSPC", "EDQUOT", "EIO", "EXDEV", "EBUSY",
-	"ENAMETOOLONG", "ELOOP", "EMFILE",
+	"ENAMETOOLONG", "ELOOP", "EMFILE", interrupted,
 }
 
 var errnoByName = map[string]syscall.Errno{
 	"EPERM": syscall.EPERM, "EACCES": syscall.EACCES, "EROFS": syscall.EROFS, "ENOENT": syscall.ENOENT,
 	"ENOSPC": syscall.ENOSPC, "EDQUOT": syscall.EDQUOT, "EIO": syscall.EIO, "EXDEV": syscall.EXDEV,
 	"EBUSY": syscall.EBUSY, "ENAMETOOLONG": syscall.ENAMETOOLONG, "ELOOP": syscall.ELOOP, "EMFILE": syscall.EMFILE,
+	interrupted: syscall.EINTR,
 }
 
 //go:embed errnos.txt
@@ -72,9 +76,12 @@ func (w When) rows() []pair {
 	return rows
 }
 
-func checkErrno(rows []pair, errno string) error {
+func (w When) checkErrno(rows []pair, errno string) error {
 	if errnoByName[errno] == 0 {
 		return fmt.Errorf("errno %q: want one of %s", errno, strings.Join(Errnos, ", "))
+	}
+	if w.After && errno == interrupted {
+		return fmt.Errorf("no kernel gives %s after the operation was performed", errno)
 	}
 	var possible []string
 	for _, r := range rows {
@@ -95,7 +102,7 @@ func (w When) Possible() []string {
 	rows := w.rows()
 	var out []string
 	for _, name := range Errnos {
-		if slices.ContainsFunc(rows, func(r pair) bool { return slices.Contains(r.errnos, name) }) {
+		if !(w.After && name == interrupted) && slices.ContainsFunc(rows, func(r pair) bool { return slices.Contains(r.errnos, name) }) {
 			out = append(out, name)
 		}
 	}

@@ -299,7 +299,7 @@ func (in Injection) check() error {
 		return fmt.Errorf("short: want op=write, and no after")
 	}
 	if in.Do.Errno != "" {
-		return checkErrno(rows, in.Do.Errno)
+		return in.When.checkErrno(rows, in.Do.Errno)
 	}
 	return nil
 }

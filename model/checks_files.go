@@ -199,15 +199,16 @@ func ownerKept(x *Exchange) (bool, []Finding) {
 	return true, nil
 }
 
-// noSuccessUnsynced: a barrier that failed promised nothing. What a subject does
-// not promise it may report all the same.
+// noSuccessUnsynced: a barrier that failed promised nothing, unless it was only
+// interrupted and then put up after all. What a subject does not promise it may
+// report all the same.
 func noSuccessUnsynced(x *Exchange) (bool, []Finding) {
 	level := x.policy(spec.PolicyDurability)
 	if level == spec.DurabilityNone || level == spec.DurabilityAtomic {
 		return false, nil
 	}
 	for _, f := range x.Fired {
-		barrier := f.Class == "flush" && f.Op != "close" && f.Op != "sync-range"
+		barrier := f.Class == "flush" && f.Op != "close" && f.Op != "sync-range" && !madeUpFor(x, f)
 		if !barrier || f.Effect == trace.EffectSwap || f.Effect == trace.EffectCrash || f.Op == "sync-dir" && level == spec.DurabilityCrashAtomic {
 			continue
 		}
@@ -217,4 +218,12 @@ func noSuccessUnsynced(x *Exchange) (bool, []Finding) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// madeUpFor reports whether what f has interrupted was tried again, and is done, or f
+// says so itself.
+func madeUpFor(x *Exchange, f trace.Fired) bool {
+	return slices.ContainsFunc(x.Fired, func(g trace.Fired) bool {
+		return g.Effect == trace.EffectAgain && g.Injection == f.Injection && g.Path == f.Path && g.Op == f.Op
+	})
 }

@@ -114,6 +114,8 @@ func (j *judge) between(e *trace.Event) {
 func (j *judge) within(e *trace.Event) {
 	x := j.x
 	switch {
+	case e.Fault != nil && e.Fault.Effect == trace.EffectDelay:
+		// Who has to wait is promised nothing less.
 	case e.Fault != nil:
 		x.Fired = append(x.Fired, *e.Fault)
 	case e.Edit != nil:

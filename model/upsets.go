@@ -314,7 +314,7 @@ func faultKinds(fired []trace.Fired) []spec.ErrKind {
 		case f.Effect == trace.EffectShort:
 			kinds = append(kinds, spec.ErrIO, spec.ErrNoSpace, spec.ErrOther)
 			continue
-		case f.Effect == trace.EffectSwap || f.Effect == trace.EffectCrash:
+		case f.Effect == trace.EffectSwap || f.Effect == trace.EffectCrash || f.Effect == trace.EffectAgain:
 			continue
 		case f.After:
 			// Performed and yet refused: what the call meets next is its own doing.

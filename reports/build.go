@@ -192,6 +192,7 @@ func (b *Builder) count(run *runner.Run) {
 		case e.Invoke != nil:
 			t.Calls++
 			c.Calls[string(e.Invoke.Kind)]++
+		case e.Fault != nil && e.Fault.Effect == trace.EffectAgain: // the end of a strike
 		case e.Fault != nil:
 			t.Faults.Strikes++
 			if e.Fault.By == trace.Kernel {

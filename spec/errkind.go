@@ -22,6 +22,7 @@ const (
 	ErrBusy           ErrKind = "EBUSY"
 	ErrNameTooLong    ErrKind = "ENAMETOOLONG"
 	ErrTooManyFiles   ErrKind = "EMFILE"
+	ErrInterrupted    ErrKind = "EINTR"
 	ErrFileTooBig     ErrKind = "EFBIG"
 	ErrEscapes        ErrKind = "escapes-root"
 	ErrReadOnlyTarget ErrKind = "read-only-target" // the file itself carries no write bit
@@ -65,6 +66,7 @@ var ErrWords = []ErrWord{
 	{ErrIO, "io_error", "io_error"},
 	{ErrBusy, "busy", "target_busy"},
 	{ErrTooManyFiles, "busy", "target_busy"},
+	{ErrInterrupted, "busy", "target_busy"},
 	{ErrCrossDevice, "cross_device", "cross_device"},
 	{ErrNameTooLong, "name_too_long", "name_too_long"},
 	{ErrFileTooBig, "too_large", "file_too_large"},

@@ -91,6 +91,8 @@ const (
 	EffectShort = "short"
 	EffectSwap  = "swap"
 	EffectCrash = "crash"
+	EffectDelay = "delay" // others went first
+	EffectAgain = "again" // what the injection had interrupted was tried once more, and is done
 )
 
 // Answer is what a handler said.

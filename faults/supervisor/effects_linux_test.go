@@ -32,6 +32,16 @@ func TestEffects(t *testing.T) {
 			fired: []string{"f write modify ws/b short synthetic"},
 		},
 		{
+			name: "interrupted, and tried again", plan: "f op=write nth=1 errno=EINTR", script: "python3 -c 'import os; os.write(os.open(\"b\", 65), b\"hello\")'",
+			state: "exit status 0", tree: map[string]string{"ws/b": "hello"},
+			fired: []string{"f write modify ws/b EINTR synthetic", "f write modify ws/b again synthetic"},
+		},
+		{
+			name: "interrupted, and left", plan: "f op=write nth=1 errno=EINTR", script: "perl -e 'open F, q(>), q(b); syswrite(F, q(hello)) or die qq($!\n)'",
+			out: "Interrupted system call\n", state: "exit status 4", tree: map[string]string{"ws/b": ""},
+			fired: []string{"f write modify ws/b EINTR synthetic"},
+		},
+		{
 			name: "killed before", plan: `f op=remove crash`, script: "exec rm a",
 			state: "exit status 137", tree: map[string]string{"ws/a": "old"}, fired: []string{"f remove remove ws/a crash synthetic"},
 		},

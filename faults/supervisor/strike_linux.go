@@ -28,6 +28,8 @@ type armed struct {
 	faults.Injection
 	watch bool
 	hits  int
+
+	cut *place // what was interrupted, until it is done after all
 }
 
 func newPlan(p faults.Plan, watch []string) plan {
@@ -139,6 +141,9 @@ func (w *owner) before(t *thread, u *use) (ended bool, err error) {
 		case a.Do.Short != nil:
 			err = w.short(t, u, a, p)
 		case a.Do.Errno != "":
+			if faults.Errno(a.Do.Errno) == unix.EINTR {
+				a.cut = &p
+			}
 			result := -int64(faults.Errno(a.Do.Errno))
 			u.result = &result
 			return false, w.fired(a, p, a.Do.Errno)
@@ -207,6 +212,12 @@ func (w *owner) leave(t *thread) error {
 // itself has refused as planned.
 func (w *owner) after(t *thread, u *use, result int64) (ended bool, err error) {
 	for _, a := range w.plan.inj {
+		if result >= 0 && a.cut != nil && slices.Contains(u.places, *a.cut) {
+			if err := w.fired(a, *a.cut, trace.EffectAgain); err != nil {
+				return false, err
+			}
+			a.cut = nil
+		}
 		switch {
 		case a.watch && result < 0 && a.foresaw(u, result):
 			p := u.places[0]

@@ -56,6 +56,7 @@ var errnos = []struct {
 	{syscall.EBUSY, spec.ErrBusy},
 	{syscall.ENAMETOOLONG, spec.ErrNameTooLong},
 	{syscall.EMFILE, spec.ErrTooManyFiles},
+	{syscall.EINTR, spec.ErrInterrupted},
 	{syscall.EFBIG, spec.ErrFileTooBig},
 	{syscall.ENXIO, spec.ErrUnsupported}, // a FIFO that nobody reads
 }

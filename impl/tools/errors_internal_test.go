@@ -38,6 +38,7 @@ func TestKindOf(t *testing.T) {
 		{"EBUSY", path(syscall.EBUSY), spec.ErrBusy, "EBUSY"},
 		{"ENAMETOOLONG", path(syscall.ENAMETOOLONG), spec.ErrNameTooLong, "ENAMETOOLONG"},
 		{"EMFILE", path(syscall.EMFILE), spec.ErrTooManyFiles, "EMFILE"},
+		{"EINTR", path(syscall.EINTR), spec.ErrInterrupted, "EINTR"},
 		{"EFBIG", path(syscall.EFBIG), spec.ErrFileTooBig, "EFBIG"},
 		{"a FIFO that nobody reads", path(syscall.ENXIO), spec.ErrUnsupported, ""},
 		{"two names", &os.LinkError{Op: "renameat", Old: "a", New: "b", Err: syscall.EXDEV}, spec.ErrCrossDevice, "EXDEV"},

@@ -134,7 +134,8 @@ var plainKinds = map[syscall.Errno]spec.ErrKind{
 	syscall.ENOENT: spec.ErrNotFound, syscall.EEXIST: spec.ErrExists, syscall.ENOTDIR: spec.ErrNotDir,
 	syscall.EISDIR: spec.ErrIsDir, syscall.ELOOP: spec.ErrLoop, syscall.ENOSPC: spec.ErrNoSpace, syscall.EDQUOT: spec.ErrQuota,
 	syscall.EIO: spec.ErrIO, syscall.EXDEV: spec.ErrCrossDevice, syscall.EBUSY: spec.ErrBusy,
-	syscall.ENAMETOOLONG: spec.ErrNameTooLong, syscall.EMFILE: spec.ErrTooManyFiles, syscall.ENXIO: spec.ErrUnsupported,
+	syscall.ENAMETOOLONG: spec.ErrNameTooLong, syscall.EMFILE: spec.ErrTooManyFiles, syscall.EINTR: spec.ErrInterrupted,
+	syscall.ENXIO: spec.ErrUnsupported,
 }
 
 func (s *plainSession) walk(p string, mkdir bool) (vfs.Place, error) {

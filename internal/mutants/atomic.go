@@ -29,6 +29,16 @@ var atomicity = []Mutant{
 		}})},
 	},
 	{
+		Name: "interrupted-is-done", Rule: "AT-001", Breaks: "takes a write that was interrupted for a complete one",
+		Variant: inproc.Variant{FS: port(hooks{write: func(f vfs.File, p []byte) (int, error) {
+			n, err := f.Write(p)
+			if errors.Is(err, syscall.EINTR) {
+				return len(p), nil
+			}
+			return n, err
+		}})},
+	},
+	{
 		Name: "writes-in-place", Rule: "AT-002", Breaks: "truncates an existing file and writes to it in place",
 		Variant: inproc.Variant{Do: on(spec.CallWrite, func(env sut.Env, next func(spec.Call) spec.Outcome, c spec.Call) spec.Outcome {
 			info, err := look(env, c.Path)

@@ -55,6 +55,15 @@ var durability = []Mutant{
 		}})},
 	},
 	{
+		Name: "shrugs-off-signals", Rule: "AT-023", Breaks: "goes on when a signal ends the wait for the disk",
+		Variant: inproc.Variant{FS: port(hooks{sync: func(f vfs.File) error {
+			if err := f.Sync(); !errors.Is(err, syscall.EINTR) {
+				return err
+			}
+			return nil
+		}})},
+	},
+	{
 		Name: "ignores-dir-fsync", Rule: "AT-023", Breaks: "reports success when the name cannot be made durable",
 		Variant: inproc.Variant{FS: port(hooks{syncDir: func(d vfs.Dir) error {
 			_ = d.Sync()
