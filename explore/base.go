@@ -118,11 +118,16 @@ type aim struct {
 	path string // in the World
 }
 
+// callOf returns the call that base is about, its last.
+func callOf(base scenarios.Scenario) spec.Call {
+	calls := base.Calls()
+	return calls[len(calls)-1]
+}
+
 // aims returns what the call of a base, its last, is about. Only plain paths make
 // sense there.
 func aims(base scenarios.Scenario) []aim {
-	calls := base.Calls()
-	c := calls[len(calls)-1]
+	c := callOf(base)
 	if c.Kind == spec.CallMove {
 		return []aim{{"source", spec.Workspace + "/" + c.Path}, {"target", spec.Workspace + "/" + c.To}}
 	}

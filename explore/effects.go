@@ -22,9 +22,12 @@ const (
 	Short Group = "short" // a write takes less than it was given
 	Swap  Group = "swap"  // an adversary changes the tree before the step
 	Look  Group = "look"  // a reader looks after the step
+
+	// Denial is of the whole call, and of no step.
+	Denial Group = "denial"
 )
 
-// Groups lists every Group.
+// Groups lists every Group of effects at steps.
 var Groups = []Group{Errno, After, Crash, Short, Swap, Look}
 
 // Effect is one thing that can go wrong at a step.
@@ -33,23 +36,29 @@ type Effect struct {
 	Group Group
 	After bool // the step is performed first
 	Do    faults.Effect
+	All   faults.When // of a denial: what is refused
 }
 
-// Strike is an effect at a step.
+// Strike is an effect at a step, or a denial.
 type Strike struct {
 	Step   faults.Step
 	Effect Effect
 }
 
 // String says what strikes where, in one line.
-func (s Strike) String() string { return s.Effect.Name + " at " + s.Step.Key }
+func (s Strike) String() string {
+	if s.Effect.Group == Denial {
+		return s.Effect.Name
+	}
+	return s.Effect.Name + " at " + s.Step.Key
+}
 
 func (s Strike) injection(i int) faults.Injection {
-	return faults.Injection{
-		ID:   []string{"strike", "second"}[i],
-		When: faults.When{Op: s.Step.Op, Class: s.Step.Class, After: s.Effect.After, Step: s.Step.Key},
-		Do:   s.Effect.Do,
+	in := faults.Injection{ID: []string{"strike", "second"}[i], When: s.Effect.All, Do: s.Effect.Do}
+	if s.Effect.Group != Denial {
+		in.When = faults.When{Op: s.Step.Op, Class: s.Step.Class, After: s.Effect.After, Step: s.Step.Key}
 	}
+	return in
 }
 
 // Effects returns everything that is tried at a step of the call of base, in order.

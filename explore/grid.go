@@ -13,6 +13,7 @@ import (
 	"github.com/fsbench/fsbench/sandbox"
 	"github.com/fsbench/fsbench/scenarios"
 	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/trace"
 )
 
 // Try runs a scenario and judges the record. An error means that the bench failed.
@@ -27,6 +28,9 @@ type Options struct {
 	// Warm makes the call once more at the beginning. It tells whoever orders the steps
 	// of a strange subject's threads whether there is anything to order.
 	Warm bool
+
+	// Denials also has whole calls refused, for a sandbox that leaves that to the kernel.
+	Denials bool
 
 	// Only says which steps to strike; nil for all.
 	Only func(faults.Step) bool
@@ -59,7 +63,41 @@ type Point struct {
 	Verdict Verdict
 	Rules   []spec.RuleID // broken
 	Unknown bool          // the subject itself said that it cannot tell what became of the call
-	Why     string        // of a skip, and of what broke
+	Fired   Fired
+	Why     string // of a skip, and of what broke
+}
+
+// Fired counts the faults that struck: those of the kernel itself, and those that the
+// bench has answered in its place.
+type Fired struct {
+	Kernel    int `json:"kernel"`
+	Synthetic int `json:"synthetic"`
+}
+
+// Fired counts the faults that struck at all points.
+func (m Map) Fired() Fired {
+	var sum Fired
+	for _, p := range m.Points {
+		sum = sum.Plus(p.Fired)
+	}
+	return sum
+}
+
+// Plus returns the sum of both.
+func (f Fired) Plus(g Fired) Fired { return Fired{f.Kernel + g.Kernel, f.Synthetic + g.Synthetic} }
+
+func fired(run runner.Run) Fired {
+	var sum Fired
+	for _, e := range run.Events {
+		switch {
+		case e.Fault == nil:
+		case e.Fault.By == trace.Kernel:
+			sum.Kernel++
+		default:
+			sum.Synthetic++
+		}
+	}
+	return sum
 }
 
 // Finding is one rule that is broken at one point.
@@ -172,8 +210,12 @@ func Explore(ctx context.Context, base scenarios.Scenario, opt Options) (Map, er
 	if err := x.run(ctx, singles); err != nil {
 		return x.m, err
 	}
+	traces := x.last
+	if err := x.run(ctx, x.denials()); err != nil {
+		return x.m, err
+	}
 	if opt.Pairs > 0 {
-		if err := x.run(ctx, x.pairs(singles, x.last)); err != nil {
+		if err := x.run(ctx, x.pairs(singles, traces)); err != nil {
 			return x.m, err
 		}
 	}
@@ -247,7 +289,7 @@ func (p *Point) judge(t tried) {
 	for _, f := range firsts(t.verdict.Findings) {
 		p.Rules = append(p.Rules, f.Rule)
 	}
-	p.Unknown = saidUnknown(t.run)
+	p.Unknown, p.Fired = saidUnknown(t.run), fired(t.run)
 	switch {
 	case errors.Is(t.err, sandbox.ErrCannot):
 		p.Verdict, p.Why = Skip, t.err.Error()
@@ -299,6 +341,17 @@ func (x *exploration) singles() []Point {
 		}
 		for _, e := range Effects(x.m.Base, s) {
 			out = append(out, Point{Strikes: []Strike{{s, e}}})
+		}
+	}
+	return out
+}
+
+// denials returns the points of whole calls that are refused.
+func (x *exploration) denials() []Point {
+	var out []Point
+	if x.opt.Denials {
+		for _, e := range Denials(x.m.Base) {
+			out = append(out, Point{Strikes: []Strike{{Effect: e}}})
 		}
 	}
 	return out

@@ -438,3 +438,48 @@ func TestOrderedStops(t *testing.T) {
 		t.Errorf("it ended with %v after %d", err, last)
 	}
 }
+
+// TestDenials: what a whole call is refused can be armed and saved, is tried once each
+// where it is asked for, and counts as who refused it.
+func TestDenials(t *testing.T) {
+	for _, b := range explore.Bases("") {
+		f := &fake{}
+		m := mapOf(t, b, explore.Options{Denials: true, Try: func(ctx context.Context, s scenarios.Scenario) (runner.Run, model.Verdict, error) {
+			run, v, err := f.try(ctx, s)
+			for _, in := range s.Faults.Injections {
+				by := trace.Synthetic
+				if in.When.Under == spec.Workspace {
+					by = trace.Kernel
+				}
+				run.Events = append(run.Events, trace.Event{Fault: &trace.Fired{Injection: in.ID, By: by}})
+			}
+			return run, v, err
+		}})
+		want := explore.Denials(b)
+		if len(want) < 4 || len(m.Points) != 1+len(want) {
+			t.Fatalf("%s: %d denials and %d points, want at least 4, and one more", b.Name, len(want), len(m.Points))
+		}
+		kernel := 0
+		seen := map[string]bool{}
+		for i, e := range want {
+			s := m.Scenario(m.Points[1+i])
+			if seen[e.Name] {
+				t.Errorf("%s: %s is there twice", b.Name, e.Name)
+			}
+			seen[e.Name] = true
+			back, err := scenarios.Parse(s.Name, s.Name, []byte(s.String()))
+			if err != nil {
+				t.Fatalf("%s: %v", e.Name, err)
+			}
+			if got := back.Faults.Injections[0].When; !cmp.Equal(got, e.All) || !strings.HasSuffix(s.Title, e.Name) {
+				t.Errorf("%s: saved as %+v with the title %q", e.Name, got, s.Title)
+			}
+			if e.All.Under == spec.Workspace {
+				kernel++
+			}
+		}
+		if got := m.Fired(); kernel == 0 || got != (explore.Fired{Kernel: kernel, Synthetic: len(want) - kernel}) {
+			t.Errorf("%s: %+v struck, want %d of the kernel, of %d", b.Name, got, kernel, len(want))
+		}
+	}
+}

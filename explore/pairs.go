@@ -59,7 +59,7 @@ func leads(e Effect) bool {
 		return e.Do.Errno == "EACCES" || e.Do.Errno == "ENOSPC" || e.Do.Errno == "EIO"
 	case After:
 		return e.Do.Errno == "EIO"
-	case Look:
+	case Look, Denial:
 		return false // somebody who only looks changes nothing for what follows
 	case Short, Swap:
 	}
@@ -80,6 +80,7 @@ func followers(base scenarios.Scenario, s faults.Step, usual bool) []Effect {
 			return false
 		case Swap, Look:
 			return usual
+		case Denial:
 		}
 		return true
 	})

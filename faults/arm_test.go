@@ -278,7 +278,7 @@ func errnoName(err error) string {
 		"EPERM": syscall.EPERM, "EACCES": syscall.EACCES, "EROFS": syscall.EROFS, "ENOENT": syscall.ENOENT,
 		"ENOSPC": syscall.ENOSPC, "EDQUOT": syscall.EDQUOT, "EIO": syscall.EIO, "EXDEV": syscall.EXDEV,
 		"EBUSY": syscall.EBUSY, "ENAMETOOLONG": syscall.ENAMETOOLONG, "ELOOP": syscall.ELOOP, "EMFILE": syscall.EMFILE,
-		"EINTR": syscall.EINTR,
+		"EINTR": syscall.EINTR, "EFBIG": syscall.EFBIG,
 	} {
 		if errors.Is(err, errno) {
 			return name

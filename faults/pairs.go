@@ -31,14 +31,14 @@ const interrupted = "EINTR"
 // Errnos lists every errno that a plan may ask for.
 var Errnos = []string{
 	"EPERM", "EACCES", "EROFS", "ENOENT", "ENOSPC", "EDQUOT", "EIO", "EXDEV", "EBUSY",
-	"ENAMETOOLONG", "ELOOP", "EMFILE", interrupted,
+	"ENAMETOOLONG", "ELOOP", "EMFILE", interrupted, "EFBIG",
 }
 
 var errnoByName = map[string]syscall.Errno{
 	"EPERM": syscall.EPERM, "EACCES": syscall.EACCES, "EROFS": syscall.EROFS, "ENOENT": syscall.ENOENT,
 	"ENOSPC": syscall.ENOSPC, "EDQUOT": syscall.EDQUOT, "EIO": syscall.EIO, "EXDEV": syscall.EXDEV,
 	"EBUSY": syscall.EBUSY, "ENAMETOOLONG": syscall.ENAMETOOLONG, "ELOOP": syscall.ELOOP, "EMFILE": syscall.EMFILE,
-	interrupted: syscall.EINTR,
+	interrupted: syscall.EINTR, "EFBIG": syscall.EFBIG,
 }
 
 //go:embed errnos.txt

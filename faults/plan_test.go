@@ -126,7 +126,7 @@ func TestMalformedPlans(t *testing.T) {
 		{"f op=write class=read errno=EIO", `p:7: injection f: op "write", class "read": no operation is both; want an operation of ` + ops + `, a class of [create modify remove read flush]`},
 		{"f op=read short=1", "p:7: injection f: short: want op=write, and no after"},
 		{"f after op=write short=1", "p:7: injection f: short: want op=write, and no after"},
-		{"f op=write errno=E2BIG", `p:7: injection f: errno "E2BIG": want one of EPERM, EACCES, EROFS, ENOENT, ENOSPC, EDQUOT, EIO, EXDEV, EBUSY, ENAMETOOLONG, ELOOP, EMFILE, EINTR`},
+		{"f op=write errno=E2BIG", `p:7: injection f: errno "E2BIG": want one of EPERM, EACCES, EROFS, ENOENT, ENOSPC, EDQUOT, EIO, EXDEV, EBUSY, ENAMETOOLONG, ELOOP, EMFILE, EINTR, EFBIG`},
 		{"f op=sync errno=EACCES", "p:7: injection f: no kernel gives EACCES there: want one of EDQUOT, EINTR, EIO, ENOSPC"},
 		{"f after op=write errno=EINTR", "p:7: injection f: no kernel gives EINTR after the operation was performed"},
 		{"f op=seek errno=EIO", "p:7: injection f: no kernel gives EIO there, nor any other errno"},

@@ -148,7 +148,7 @@ func (c *exploreCmd) explore(a *app, g ground, kind spec.CallKind) error {
 		}
 		r.controls = append(r.controls, fate)
 	}
-	opt := explore.Options{Replays: replays, Warm: g.warm}
+	opt := explore.Options{Replays: replays, Warm: g.warm, Denials: g.warm}
 	if c.Pairs {
 		opt.Pairs = mostPairs
 	}

@@ -35,13 +35,16 @@ func (r *exploration) text(w io.Writer) {
 	}
 	fmt.Fprintln(w, "numbers are points that pass; BAD break a rule, ? did not strike, - could not be tried")
 	steps, points, struck, unknown, runs, findings := 0, 0, 0, 0, 0, 0
+	var fired explore.Fired
 	for _, m := range r.maps {
 		r.table(w, m)
 		r.findings(w, m)
 		steps, points, struck, unknown = steps+len(m.Steps), points+len(m.Points), struck+m.Struck(), unknown+m.Unknown()
 		runs, findings = runs+m.Runs, findings+len(m.Findings)
+		fired = fired.Plus(m.Fired())
 	}
-	fmt.Fprintf(w, "\nsteps: %d points: %d struck: %d unknown: %d runs: %d findings: %d\n", steps, points, struck, unknown, runs, findings)
+	fmt.Fprintf(w, "\nfaults that struck: %d of the kernel itself, %d in its place\n", fired.Kernel, fired.Synthetic)
+	fmt.Fprintf(w, "steps: %d points: %d struck: %d unknown: %d runs: %d findings: %d\n", steps, points, struck, unknown, runs, findings)
 }
 
 // table writes what came of one call: a line for each step, a column for each group of
@@ -60,7 +63,7 @@ func (r *exploration) table(w io.Writer, m explore.Map) {
 		head = append(head, g)
 	}
 	t.AppendHeader(head)
-	cells, pairs := tally(m)
+	cells, denials, pairs := tally(m)
 	for i, s := range m.Steps {
 		name := s.Key
 		if s.Call != "" {
@@ -86,6 +89,9 @@ func (r *exploration) table(w io.Writer, m explore.Map) {
 		}
 	}
 	fmt.Fprintf(w, "; in %d the subject said that it cannot tell\n", m.Unknown())
+	if denials != nil {
+		fmt.Fprintf(w, "denials of the whole call: %s%s\n", denials, unmet(m))
+	}
 	if pairs != nil {
 		fmt.Fprintf(w, "pairs: %s", pairs)
 		if m.Left > 0 {
@@ -93,6 +99,20 @@ func (r *exploration) table(w io.Writer, m explore.Map) {
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// unmet names the denials that the subject did not come upon.
+func unmet(m explore.Map) string {
+	var names []string
+	for _, p := range m.Points {
+		if p.Verdict == explore.Inconclusive && len(p.Strikes) > 0 && p.Strikes[0].Effect.Group == explore.Denial {
+			names = append(names, p.Strikes[0].Effect.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; not met: " + strings.Join(names, "; ")
 }
 
 // outside tells what the subject went for outside the root, and names what it wanted
@@ -149,19 +169,25 @@ func (c cell) String() string {
 	return strings.Join(out, " ")
 }
 
-// tally counts the single points of m by step and group, and the pairs together.
-func tally(m explore.Map) (cells map[string]map[explore.Group]cell, pairs cell) {
+// tally counts the single points of m by step and group, the denials together, and the
+// pairs together.
+func tally(m explore.Map) (cells map[string]map[explore.Group]cell, denials, pairs cell) {
 	cells = map[string]map[explore.Group]cell{}
+	count := func(c *cell, p explore.Point) {
+		if *c == nil {
+			*c = cell{}
+		}
+		(*c)[p.Verdict]++
+	}
 	for _, p := range m.Points {
-		switch len(p.Strikes) {
-		case 0:
+		switch {
+		case len(p.Strikes) == 0:
 			continue
-		case 1:
-		default:
-			if pairs == nil {
-				pairs = cell{}
-			}
-			pairs[p.Verdict]++
+		case len(p.Strikes) > 1:
+			count(&pairs, p)
+			continue
+		case p.Strikes[0].Effect.Group == explore.Denial:
+			count(&denials, p)
 			continue
 		}
 		s := p.Strikes[0]
@@ -173,7 +199,7 @@ func tally(m explore.Map) (cells map[string]map[explore.Group]cell, pairs cell) 
 		}
 		cells[s.Step.Key][s.Effect.Group][p.Verdict]++
 	}
-	return cells, pairs
+	return cells, denials, pairs
 }
 
 // shown bounds the findings of one rule and call that are shown to people.
@@ -251,6 +277,7 @@ type (
 		Touched  []faults.Touch          `json:"touched,omitempty"` // outside the root
 		Verdicts map[explore.Verdict]int `json:"verdicts"`
 		Effects  map[explore.Group]int   `json:"effects"` // points, by the group of the first effect
+		Faults   explore.Fired           `json:"faults"`  // that struck
 	}
 	exploreJSON struct {
 		Subject  string        `json:"subject"`
@@ -259,6 +286,7 @@ type (
 		Engine   string        `json:"engine"`
 		Trusted  bool          `json:"trusted_subject,omitempty"` // it ran without a jail
 		Runs     int           `json:"runs"`
+		Faults   explore.Fired `json:"faults"` // that struck
 		Steps    []stepJSON    `json:"steps"`
 		Calls    []callJSON    `json:"calls"`
 		Findings []findingJSON `json:"findings"`
@@ -276,9 +304,11 @@ func (r *exploration) json() exploreJSON {
 	}
 	for _, m := range r.maps {
 		out.Runs += m.Runs
+		out.Faults = out.Faults.Plus(m.Fired())
 		c := callJSON{
 			Scenario: m.Base.Name, Skip: m.Skip(), Blank: m.Blank(), Steps: len(m.Steps), Points: len(m.Points), Struck: m.Struck(),
 			Unknown: m.Unknown(), Left: m.Left, Touched: m.Touched, Verdicts: map[explore.Verdict]int{}, Effects: map[explore.Group]int{},
+			Faults: m.Fired(),
 		}
 		for _, s := range m.Steps {
 			out.Steps = append(out.Steps, stepJSON{m.Base.Name, s.Key, cmp.Or(s.Call, string(s.Op))})

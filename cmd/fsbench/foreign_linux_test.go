@@ -8,6 +8,7 @@ import (
 	"github.com/fsbench/fsbench"
 	"github.com/fsbench/fsbench/explore"
 	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/sandbox/jail"
 	"github.com/fsbench/fsbench/scenarios"
 	"github.com/fsbench/fsbench/spec"
 )
@@ -34,7 +35,7 @@ var served = foreign{Stdio: true, Cmd: []string{"/proc/self/exe", "serve", "--st
 // everything at every step of a delete.
 func TestReferenceFromOutside(t *testing.T) {
 	g := enter(t, served)
-	m, err := fsbench.Explore(t.Context(), g.arena, explore.Bases(spec.CallDelete)[0], explore.Options{})
+	m, err := fsbench.Explore(t.Context(), g.arena, explore.Bases(spec.CallDelete)[0], explore.Options{Denials: true})
 	if err != nil || m.Err() != nil {
 		t.Fatal(err, m.Err())
 	}
@@ -43,6 +44,9 @@ func TestReferenceFromOutside(t *testing.T) {
 	}
 	if len(m.Steps) != 4 || m.Struck() < 90 || m.Unknown() == 0 {
 		t.Errorf("%d steps, %d points struck, %d unknown, want 4, at least 90, and some", len(m.Steps), m.Struck(), m.Unknown())
+	}
+	if fired := m.Fired(); fired.Kernel < 2 || fired.Synthetic < 80 {
+		t.Errorf("%+v struck, want at least 2 of the kernel, and 80 in its place", fired)
 	}
 	for _, s := range m.Steps {
 		if s.Call == "" || !strings.HasPrefix(s.Key, "1/0 ") {
@@ -94,6 +98,36 @@ func TestStrangerFromOutside(t *testing.T) {
 	}
 	if j := fsbench.Judge(t.Context(), g.arena, back); len(j.Verdict.Findings) == 0 {
 		t.Errorf("%s is not found again from its file", m.Findings[0].Rule)
+	}
+}
+
+// TestStrangerIsRefused: the kernel itself refuses what a program of somebody else
+// does. One that writes in place is left with a torn file when no file may grow.
+func TestStrangerIsRefused(t *testing.T) {
+	g := enter(t, foreign{Exec: true, Cmd: []string{"tee", "{path}"}})
+	none := func(faults.Step) bool { return false }
+	m, err := fsbench.Explore(t.Context(), g.arena, explore.Bases("")[0], explore.Options{Only: none, Denials: true})
+	if err != nil || m.Err() != nil {
+		t.Fatal(err, m.Err())
+	}
+	for _, p := range m.Points[1:] {
+		name := p.Strikes[0].Effect.Name
+		switch {
+		case name == "no file may grow: EFBIG":
+			if p.Fired != (explore.Fired{Kernel: 2}) || !slices.Contains(p.Rules, "AT-002") {
+				t.Errorf("%s: %+v struck, broken is %v, want a short write and an error of the kernel, and AT-002", name, p.Fired, p.Rules)
+			}
+		case name == "nothing to modify below the root: EACCES" && jail.CanLock() == nil:
+			if p.Fired != (explore.Fired{Kernel: 1}) {
+				t.Errorf("%s: %+v struck, want one of the kernel", name, p.Fired)
+			}
+		case strings.Contains(name, "EROFS"):
+			if p.Fired != (explore.Fired{Kernel: 1}) {
+				t.Errorf("%s: %+v struck, want one of the kernel", name, p.Fired)
+			}
+		case p.Fired != (explore.Fired{}):
+			t.Errorf("%s: %+v struck, and it replaces nothing", name, p.Fired)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -61,6 +62,9 @@ func shim(o order) error {
 	if _, err := install(prog, 0); err != nil {
 		return fmt.Errorf("install the filter: %w", err)
 	}
+	// A file that gets too big is an error that the subject can be asked about, and not
+	// its end.
+	signal.Ignore(unix.SIGXFSZ)
 	return fmt.Errorf("start %s: %w", o.Argv[0], unix.Exec(o.Path, o.Argv, os.Environ()))
 }
 

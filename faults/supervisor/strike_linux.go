@@ -219,11 +219,13 @@ func (w *owner) after(t *thread, u *use, result int64) (ended bool, err error) {
 			a.cut = nil
 		}
 		switch {
-		case a.watch && result < 0 && a.foresaw(u, result):
-			p := u.places[0]
-			return false, w.bench.ask(report{Event: &trace.Event{
-				Actor: trace.ActorFault, Fault: a.event(p, a.Do.Errno, trace.Kernel),
-			}})
+		case a.watch && a.full(u, result):
+			return false, w.refused(a, u.places[0], trace.EffectShort)
+		case a.watch && result < 0:
+			if p, ok := a.foresaw(u, result); ok {
+				return false, w.refused(a, p, a.Do.Errno)
+			}
+			continue
 		case a.watch || !a.When.After || result < 0:
 			continue
 		}
@@ -241,16 +243,34 @@ func (w *owner) after(t *thread, u *use, result int64) (ended bool, err error) {
 	return false, nil
 }
 
-// foresaw reports whether a refusal is what the tree was prepared for. Preparation
-// is coarser than a plan: it covers what is below the directory as well.
-func (a *armed) foresaw(u *use, result int64) bool {
+// foresaw returns what of a call was refused, if that is what the tree was prepared
+// for. Preparation is coarser than a plan: it covers what is below the directory as
+// well.
+func (a *armed) foresaw(u *use, result int64) (place, bool) {
 	for _, p := range u.places {
 		changes := p.class == faults.Create || p.class == faults.Remove || p.class == faults.Modify
-		if changes && strings.HasPrefix(p.dir+"/", a.When.Under+"/") && unix.Errno(-result) == faults.Errno(a.Do.Errno) {
-			return true
+		if changes && a.below(p) && unix.Errno(-result) == faults.Errno(a.Do.Errno) {
+			return p, true
 		}
 	}
-	return false
+	return place{}, false
+}
+
+// full reports whether a write took less than it was given, because a file must not
+// get any bigger: it is the first half of that refusal.
+func (a *armed) full(u *use, result int64) bool {
+	n := u.call.args.count
+	return a.Do.Errno == "EFBIG" && result >= 0 && u.call.args.buf >= 0 && n >= 0 && uint64(result) < u.info.arg(n) &&
+		u.places[0].class == faults.Modify && a.below(u.places[0])
+}
+
+// below reports whether a place is in the directory that the plan names, or in one
+// below it.
+func (a *armed) below(p place) bool { return strings.HasPrefix(p.dir+"/", a.When.Under+"/") }
+
+// refused notes what the kernel itself has done.
+func (w *owner) refused(a *armed, p place, effect string) error {
+	return w.bench.ask(report{Event: &trace.Event{Actor: trace.ActorFault, Fault: a.event(p, effect, trace.Kernel)}})
 }
 
 func (w *owner) fired(a *armed, p place, effect string) error {

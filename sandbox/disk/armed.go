@@ -30,7 +30,7 @@ type armed struct {
 	plan   faults.Plan
 	sink   trace.Sink
 	watch  []string
-	mounts []*held // read-only for the child; guarded by the sandbox
+	outset outset // guarded by the sandbox
 
 	mu      sync.Mutex
 	fired   map[string]bool
@@ -49,12 +49,9 @@ func (s *Sandbox) Arm(plan faults.Plan, sink trace.Sink) (sandbox.Armed, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, in := range plan.Injections {
-		ok, mount, err := s.prepare(in, a.mounts)
+		ok, err := a.prepare(in)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("arm: injection %s: %w", in.ID, err), a.undo())
-		}
-		if mount != nil {
-			a.mounts = append(a.mounts, mount)
 		}
 		if ok {
 			a.watch = append(a.watch, in.ID)
@@ -108,17 +105,20 @@ func (a *armed) spec() jail.Spec {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	ro := map[string]bool{}
-	for _, m := range a.s.mounts {
+	for _, m := range slices.Concat(a.s.mounts, a.outset.mounts) {
 		if p, ok := a.s.hand.where(m.held); ok {
 			ro[p] = m.kind == spec.MountReadOnly
 		}
 	}
-	for _, x := range a.mounts {
-		if p, ok := a.s.hand.where(x); ok {
-			ro[p] = true
-		}
-	}
 	sp := a.s.lab.confine(a.s.base)
+	sp.FileSize = a.outset.fileSize
+	for _, l := range a.outset.locks {
+		l.Path = path.Join(a.s.base, l.Path)
+		if l.But != "" {
+			l.But = path.Join(a.s.base, l.But)
+		}
+		sp.Locked = append(sp.Locked, l)
+	}
 	state := path.Join(spec.Workspace, spec.StateDir)
 	for _, p := range slices.Sorted(maps.Keys(ro)) {
 		sp.Mounts = append(sp.Mounts, jail.Mount{Path: path.Join(a.s.base, p), ReadOnly: ro[p]})
@@ -216,9 +216,9 @@ func (a *armed) undo() error {
 	for _, prep := range a.s.preps {
 		errs = append(errs, prep.undo())
 	}
-	for _, x := range a.mounts {
-		x.close()
+	for _, m := range a.outset.mounts {
+		m.close()
 	}
-	a.s.preps, a.mounts = nil, nil
+	a.s.preps, a.outset = nil, outset{}
 	return errors.Join(errs...)
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/faults/supervisor"
 	"github.com/fsbench/fsbench/sandbox"
 	"github.com/fsbench/fsbench/sandbox/jail"
 	"github.com/fsbench/fsbench/spec"
@@ -25,6 +26,7 @@ import (
 
 func TestMain(m *testing.M) {
 	jail.Main()
+	supervisor.Main()
 	Main()
 	if len(os.Args) > 1 && os.Args[1] == actorName {
 		act(os.Args[2:])
@@ -200,6 +202,10 @@ func one(call []string) string {
 		if err = openAndClose(arg(1), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL); err == nil {
 			err = unix.Truncate(arg(1), 1<<29)
 		}
+	case "fill":
+		return fill16(arg(1))
+	case "cut":
+		err = unix.Truncate(arg(1), 0)
 	case "swap":
 		err = swap(arg(1), arg(2))
 	default:
@@ -221,6 +227,25 @@ func openAndClose(p string, flags int) error {
 		return err
 	}
 	return unix.Close(fd)
+}
+
+// fill16 writes sixteen bytes to a file, and again what was not taken.
+func fill16(p string) string {
+	fd, err := unix.Open(p, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err.Error()
+	}
+	defer unix.Close(fd)
+	taken := []string{}
+	for left := 16; left > 0; {
+		n, err := unix.Write(fd, make([]byte, left))
+		if err != nil {
+			return strings.Join(append(taken, unix.ErrnoName(err.(syscall.Errno))), " ") //nolint:errorlint,forcetypeassert // a bare system call
+		}
+		left -= n
+		taken = append(taken, strconv.Itoa(n))
+	}
+	return strings.Join(taken, " ")
 }
 
 func listen(p string) error {

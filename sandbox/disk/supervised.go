@@ -36,8 +36,8 @@ func (a *armed) supervised(sink trace.Sink) (sandbox.Armed, error) {
 
 // Child implements sandbox.Armed. The owner is confined as its subject is.
 func (w *supervised) Child() *sandbox.Child {
-	// Mounts are made when a process starts.
-	lasting := len(w.mounts) == 0 && len(w.s.mounts) == 0
+	// Mounts and limits are made when a process starts.
+	lasting := w.outset.empty() && len(w.s.mounts) == 0
 	return &sandbox.Child{Lasting: lasting, Wrap: func(cmd *exec.Cmd) error {
 		if err := w.sup.Wrap(cmd); err != nil {
 			return err

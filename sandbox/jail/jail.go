@@ -61,6 +61,24 @@ type Spec struct {
 	Files int
 
 	CPU time.Duration // that one process may use up; 0 for an hour
+
+	// FileSize is how many bytes a file may have that the child writes, 0 for a
+	// gibibyte. A write beyond is cut short, and the next one fails with EFBIG where the
+	// signal that comes with it is ignored.
+	FileSize uint64
+
+	// Locked are kept from the child by Landlock; see CanLock.
+	Locked []Lock
+}
+
+// Lock has the kernel refuse changes of one kind in a folder and in all below it,
+// with EACCES and whatever the modes say.
+type Lock struct {
+	Path   string // absolute
+	But    string // what is left open below it; empty for nothing
+	Create bool   // no new entries
+	Modify bool   // no file is opened for writing, or cut off
+	Remove bool   // no entry is taken away
 }
 
 // stageName is what the stage is called as. No user types it.

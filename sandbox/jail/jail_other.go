@@ -15,6 +15,9 @@ func (Spec) trust() (namespaces, error) { return namespaces{}, errOS }
 
 func (namespaces) stage(*exec.Cmd, order) error { return errOS }
 
+// CanLock reports that there is no Landlock here.
+func CanLock() error { return errOS }
+
 // Shares reports that there are no jails here.
 func (Spec) Shares() string { return errOS.Error() }
 

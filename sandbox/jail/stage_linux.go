@@ -20,9 +20,12 @@ import (
 var limits = map[int]uint64{
 	unix.RLIMIT_CORE:   0, // the tree is observed, and a dump in it would be blamed on the subject
 	unix.RLIMIT_NPROC:  2048,
-	unix.RLIMIT_FSIZE:  1 << 30, // bytes
+	unix.RLIMIT_FSIZE:  mostBytes,
 	unix.RLIMIT_NOFILE: 4096,
 }
+
+// mostBytes bounds every file that a child writes.
+const mostBytes = 1 << 30
 
 // stage makes the mounts, takes the identity and becomes the child, or its first
 // ancestor. The order matters: mounts take capabilities, which go with the
@@ -52,6 +55,11 @@ func stage(text string) error {
 		return err
 	}
 	setApart()
+	// Prepared with the right to list every folder, which goes with the identity.
+	lock, err := lockRules(o.Locked)
+	if err != nil {
+		return err
+	}
 	if os.Geteuid() == 0 {
 		if err := become(o.UID, o.GID); err != nil {
 			return err
@@ -63,7 +71,10 @@ func stage(text string) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("forbid new privileges: %w", err)
 	}
-	if err := limit(o.CPU); err != nil {
+	if err := lock.restrict(); err != nil {
+		return err
+	}
+	if err := limit(o.Spec); err != nil {
 		return err
 	}
 	unix.Umask(o.Umask)
@@ -135,11 +146,15 @@ func setApart() {
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 }
 
-func limit(cpu time.Duration) error {
+func limit(s Spec) error {
+	cpu := s.CPU
 	if cpu <= 0 {
 		cpu = time.Hour // a subject that serves many runs lives long
 	}
 	all := maps.Clone(limits)
+	if s.FileSize > 0 {
+		all[unix.RLIMIT_FSIZE] = min(s.FileSize, mostBytes)
+	}
 	all[unix.RLIMIT_CPU] = uint64(max(1, (cpu+time.Second-1)/time.Second))
 	for resource, most := range all {
 		var l unix.Rlimit

@@ -75,6 +75,7 @@ var texts = []struct {
 	{"Device or resource busy", spec.ErrBusy},
 	{"File name too long", spec.ErrNameTooLong},
 	{"Too many open files", spec.ErrTooManyFiles},
+	{"File too large", spec.ErrFileTooBig},
 	{"Interrupted system call", spec.ErrInterrupted},
 	{"Unknown system error -122", spec.ErrQuota}, // EDQUOT, which Node has no name for
 }
