@@ -3,8 +3,6 @@
 package supervisor
 
 import (
-	"os"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -60,7 +58,7 @@ func (tracing) perform(t *thread, u *use) error {
 // has ended may be somebody else's by now.
 func (w tracing) kill() {
 	for tid, t := range w.threads {
-		if tracer(tid) == os.Getpid() {
+		if tracer(tid) == w.self {
 			_ = unix.Kill(t.proc.pid, unix.SIGKILL)
 		}
 	}

@@ -75,15 +75,17 @@ type owner struct {
 	bench  *bench
 	engine engine
 	main   int // process id of the subject
+	self   int // the thread that owns it, which need not be the first one of this process
 
 	mu      sync.Mutex // held from a stop to its end, and while another plan comes
 	threads map[int]*thread
 	procs   map[int]*proc
 	plan    plan
 	keys    keys
-	held    []waiting // in a serial run
-	crowd   bool      // more than one thread was held at a time
-	moved   time.Time // when a thread was last seen to do anything
+	held    []waiting     // in a serial run
+	crowd   bool          // more than one thread was held at a time
+	rest    time.Duration // for which all threads were seen to do nothing
+	polled  time.Time     // when that was last seen; zero if they did something since
 	touched map[faults.Touch]bool
 	rec     *recorder // if the subject is recorded
 }
@@ -102,12 +104,16 @@ type thread struct {
 	use  *use // the call that it is in, if that is to be seen to its end
 	rest bool // it was stopped as a job is, and may stay so
 	lent bool // its memory is a child's, and it waits until that starts a program or ends
+
+	stat  *os.File // where the kernel tells whether it runs; nil before it was asked
+	naps  bool     // it was seen to sleep for a moment
+	since int      // how often it had had a processor when all came to rest
 }
 
 // own starts the subject, stays with it, and ends as it ends.
 func own(o order) error {
 	runtime.LockOSThread()
-	w := &owner{order: o, threads: map[int]*thread{}, procs: map[int]*proc{}, touched: map[faults.Touch]bool{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
+	w := &owner{order: o, self: unix.Gettid(), threads: map[int]*thread{}, procs: map[int]*proc{}, touched: map[faults.Touch]bool{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
 	w.engine = tracing{w}
 	w.keys.begin(o.Call)
 	w.crowd = o.Crowd
@@ -196,7 +202,7 @@ func (w *owner) seize(pid int) error {
 			}
 			switch err := ptrace(unix.PTRACE_SEIZE, tid, 0, traceOptions); {
 			case errors.Is(err, unix.ESRCH): // it ended
-			case err != nil && tracer(tid) != os.Getpid():
+			case err != nil && tracer(tid) != w.self:
 				return err
 			default: // or the kernel was first
 				found = true
@@ -245,7 +251,7 @@ func (w *owner) loop() (int, error) {
 func (w *owner) stopped(tid int, ws unix.WaitStatus) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.moved = time.Now()
+	w.moved()
 	t := w.thread(tid)
 	const sysgood = unix.SIGTRAP | 0x80
 	sig, event := ws.StopSignal(), int(ws)>>16
@@ -261,8 +267,15 @@ func (w *owner) stopped(tid int, ws unix.WaitStatus) error {
 		w.lost(t.tid)
 		t.use = nil
 		return resume(t.tid, 0)
-	case event == unix.PTRACE_EVENT_VFORK || event == unix.PTRACE_EVENT_VFORK_DONE:
+	case event == unix.PTRACE_EVENT_VFORK_DONE:
+		t.lent = false
+		return resume(t.tid, 0)
+	case event == unix.PTRACE_EVENT_CLONE || event == unix.PTRACE_EVENT_FORK || event == unix.PTRACE_EVENT_VFORK:
 		t.lent = event == unix.PTRACE_EVENT_VFORK
+		// The new one counts from here on: it may not have come to its first stop.
+		if tid, err := unix.PtraceGetEventMsg(t.tid); err == nil {
+			w.thread(int(tid))
+		}
 		return resume(t.tid, 0)
 	case event != 0:
 		return resume(t.tid, 0)

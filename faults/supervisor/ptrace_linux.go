@@ -93,7 +93,7 @@ func kin(tid int) (tgid, ppid int) {
 	return f["Tgid"], f["PPid"]
 }
 
-// tracer returns the process that traces a thread.
+// tracer returns the thread that traces a thread.
 func tracer(tid int) int { return status(tid)["TracerPid"] }
 
 // status returns the numbers that the kernel tells of a thread; none of one that is

@@ -41,16 +41,23 @@ func (w *owner) hold(t *thread, u *use) {
 // early may have been woken by one that was looked at late.
 const pause = 50 * time.Microsecond
 
-// longPause is for subjects with a thread that sleeps for moments to see to the others:
-// Go's runtime finds in this way, every ten milliseconds at least, that a thread is held
-// up, and lets another do its work.
-const longPause = 25 * time.Millisecond
+// longPause is for subjects with a thread that naps to see to the others: Go's runtime
+// finds in this way, every ten milliseconds at least, that a thread is held up, and lets
+// another do its work. It takes up to three naps.
+const (
+	longPause = 25 * time.Millisecond
+	naps      = 3
+)
 
 // next lets one held thread go if the others are at rest.
 func (w *owner) next() error {
 	w.engine.census()
-	if w.busy() {
-		w.moved = time.Now()
+	working, napping := w.busy()
+	switch {
+	case working:
+		w.moved()
+		fallthrough
+	case napping:
 		time.Sleep(pause / 2)
 		return nil
 	}
@@ -61,12 +68,12 @@ func (w *owner) next() error {
 		}
 	}
 	switch {
-	case w.crowd && time.Since(w.moved) < longPause && w.watched():
+	case w.crowd && !w.settled():
 		time.Sleep(pause)
 		return nil
 	case len(w.threads) > len(w.held):
 		time.Sleep(pause)
-		if w.busy() {
+		if working, napping := w.busy(); working || napping {
 			return nil
 		}
 	}
@@ -82,49 +89,102 @@ func (w *owner) next() error {
 		}
 	}
 	h := w.held[i]
-	w.moved = time.Now()
+	w.moved()
 	w.held = slices.Delete(w.held, i, i+1)
 	return w.release(h.t, h.u)
 }
 
-// busy reports whether a thread that is not held runs, or is about to. One that waits
-// for a child to give its memory back looks as if it waited for a disk.
-func (w *owner) busy() bool {
+// moved notes that the subject did something.
+func (w *owner) moved() { w.rest, w.polled = 0, time.Time{} }
+
+// busy reports whether a thread that is not held runs, or is about to: one that works, or
+// only one that naps and sees to the others. One that waits for a child to give its memory
+// back looks as if it waited for a disk.
+func (w *owner) busy() (working, napping bool) {
 	for tid, t := range w.threads {
-		if !t.rest && !t.lent && !slices.ContainsFunc(w.held, func(h waiting) bool { return h.t.tid == tid }) && runs(tid) {
-			return true
+		if t.rest || t.lent || slices.ContainsFunc(w.held, func(h waiting) bool { return h.t.tid == tid }) || !t.runs() {
+			continue
 		}
+		if !t.naps {
+			return true, false
+		}
+		napping = true
 	}
-	return false
+	return false, napping
 }
 
-// watched reports whether one of the threads sleeps for a moment.
-func (w *owner) watched() bool {
-	for tid := range w.threads {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", tid))
-		if nr, _, _ := strings.Cut(string(text), " "); err == nil && (nr == nanosleep || nr == clockNanosleep) {
-			return true
-		}
+// settled reports whether the subject has been at rest for so long that whoever naps has
+// seen to the others. Time in which this process did not run does not count: the subject
+// may not have run either.
+func (w *owner) settled() bool {
+	first := w.polled.IsZero()
+	now := time.Now()
+	if !first {
+		w.rest += min(now.Sub(w.polled), 4*pause)
 	}
-	return false
+	w.polled = now
+	nap, slept := false, true
+	for tid, t := range w.threads {
+		if !napping(tid) {
+			continue // it may have gone to sleep until it is called
+		}
+		nap, t.naps = true, true
+		n := t.turns()
+		if first {
+			t.since = n
+		}
+		// One that sleeps for long is not there to see to others.
+		slept = slept && (n == t.since || n >= t.since+naps)
+	}
+	return !first && slept && (!nap || w.rest >= longPause)
+}
+
+// napping reports whether a thread sleeps for a moment.
+func napping(tid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", tid))
+	nr, _, _ := strings.Cut(string(text), " ")
+	return err == nil && (nr == nanosleep || nr == clockNanosleep)
 }
 
 var nanosleep, clockNanosleep = strconv.Itoa(unix.SYS_NANOSLEEP), strconv.Itoa(unix.SYS_CLOCK_NANOSLEEP)
 
+// turns returns how often a thread was given a processor; 0 where the kernel does not tell.
+func (t *thread) turns() int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", t.tid))
+	f := strings.Fields(string(text))
+	if err != nil || len(f) < 3 {
+		return 0
+	}
+	n, _ := strconv.Atoi(f[2]) // not a number: it does not tell
+	return n
+}
+
 // runs reports whether a thread is on a processor, waits for one, or for a disk. One
 // that has stopped for its owner is about to run.
-func runs(tid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", tid))
-	if err != nil {
-		return false // it has ended, and its end comes next
+func (t *thread) runs() bool {
+	if t.stat == nil {
+		f, err := os.Open(fmt.Sprintf("/proc/%d/stat", t.tid))
+		if err != nil {
+			return false // it has ended, and its end comes next
+		}
+		t.stat = f
 	}
-	_, rest, ok := bytes.Cut(text[bytes.LastIndexByte(text, ')'):], []byte(" "))
+	var buf [128]byte
+	n, err := unix.Pread(int(t.stat.Fd()), buf[:], 0)
+	if err != nil {
+		return false
+	}
+	text := buf[:n]
+	_, rest, ok := bytes.Cut(text[bytes.LastIndexByte(text, ')')+1:], []byte(" "))
 	return ok && len(rest) > 0 && bytes.IndexByte([]byte("RDt"), rest[0]) >= 0
 }
 
 // forget drops what is known of a thread that has ended.
 func (w *owner) forget(tid int) {
 	w.lost(tid)
+	if t := w.threads[tid]; t != nil && t.stat != nil {
+		_ = t.stat.Close()
+	}
 	delete(w.threads, tid)
 	w.held = slices.DeleteFunc(w.held, func(h waiting) bool { return h.t.tid == tid })
 }
