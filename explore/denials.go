@@ -23,6 +23,9 @@ func Denials(base scenarios.Scenario) []Effect {
 		for _, errno := range []string{"EACCES", "EPERM", "EROFS"} {
 			d.add("entries of "+dir+" are fixed", errno, faults.When{Class: class, Under: dir})
 		}
+		if class == faults.Create {
+			d.add("no room for entries", "ENOSPC", faults.When{Class: class, Under: dir})
+		}
 		d.add("nothing to "+string(class)+" below the root", "EACCES", faults.When{Class: class, Under: spec.Workspace})
 		if _, there := w[a.path]; there {
 			d.add(a.path+" is a mount point", "EBUSY", faults.When{Class: class, Under: dir, Name: path.Base(a.path)})
@@ -30,6 +33,7 @@ func Denials(base scenarios.Scenario) []Effect {
 		switch kind := callOf(base).Kind; {
 		case kind == spec.CallWrite:
 			d.add("nothing to modify below the root", "EACCES", faults.When{Class: faults.Modify, Under: spec.Workspace})
+			d.add("no room for bytes", "ENOSPC", faults.When{Class: faults.Modify, Under: dir})
 			d.add("no file may grow", "EFBIG", faults.When{Class: faults.Modify, Under: dir})
 		case kind == spec.CallMove && class == faults.Create:
 			d.add(dir+" is another device", "EXDEV", faults.When{Class: class, Under: dir})

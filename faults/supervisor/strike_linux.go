@@ -256,11 +256,11 @@ func (a *armed) foresaw(u *use, result int64) (place, bool) {
 	return place{}, false
 }
 
-// full reports whether a write took less than it was given, because a file must not
-// get any bigger: it is the first half of that refusal.
+// full reports whether a write took less than it was given, because there is no room
+// or a file must not get any bigger: it is the first half of that refusal.
 func (a *armed) full(u *use, result int64) bool {
 	n := u.call.args.count
-	return a.Do.Errno == "EFBIG" && result >= 0 && u.call.args.buf >= 0 && n >= 0 && uint64(result) < u.info.arg(n) &&
+	return (a.Do.Errno == "EFBIG" || a.Do.Errno == "ENOSPC") && result >= 0 && u.call.args.buf >= 0 && n >= 0 && uint64(result) < u.info.arg(n) &&
 		u.places[0].class == faults.Modify && a.below(u.places[0])
 }
 

@@ -219,6 +219,7 @@ func (a *armed) undo() error {
 	for _, m := range a.outset.mounts {
 		m.close()
 	}
+	errs = append(errs, a.s.lift())
 	a.s.preps, a.outset = nil, outset{}
 	return errors.Join(errs...)
 }

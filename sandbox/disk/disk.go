@@ -11,6 +11,7 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -31,6 +32,8 @@ type Sandbox struct {
 	foreign bool                   // subjects meet plans from outside
 	sup     *supervisor.Supervisor // of a foreign one, since its first plan
 	ws      id                     // the workspace of a foreign one
+
+	full *full // where the tree is on a volume of its own
 
 	mu     sync.Mutex // held while the hands are at work, and for what follows
 	mounts []mount
@@ -139,7 +142,7 @@ func (s *Sandbox) Edit(e spec.Edit) error {
 	if prep := s.prepared(e.Path); prep != nil && e.Op == spec.EditChmod {
 		return prep.overlay(e.Mode)
 	}
-	return s.hand.edit(e)
+	return s.past(func() error { return s.hand.edit(e) })
 }
 
 // Land implements sandbox.Sandbox.
@@ -150,7 +153,7 @@ func (s *Sandbox) Land(r spec.WriteRequest) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.hand.land(p, r.Content, r.Exclusive)
+	return s.past(func() error { return s.hand.land(p, r.Content, r.Exclusive) })
 }
 
 // Unlink implements sandbox.Sandbox.
@@ -174,10 +177,11 @@ func (s *Sandbox) Close() error {
 	for _, prep := range s.preps {
 		prep.close()
 	}
-	if s.rest() {
+	err := s.leave()
+	if err == nil && s.rest() {
 		return nil
 	}
 	s.mounts, s.preps = nil, nil
 	s.end()
-	return s.hand.remove()
+	return errors.Join(err, s.hand.remove())
 }

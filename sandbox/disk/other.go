@@ -9,6 +9,7 @@ import (
 	"runtime"
 
 	"github.com/fsbench/fsbench/sandbox"
+	"github.com/fsbench/fsbench/sandbox/jail"
 	"github.com/fsbench/fsbench/spec"
 )
 
@@ -31,6 +32,9 @@ func Sweep(string) (removed []string, err error) { return nil, nil }
 
 func openHands(string, *Lab) (*hands, error) { return nil, errOS }
 
+func onVolume(*jail.Volume, *Lab) (*hands, error) { return nil, errOS }
+
+func (*hands) close() error                    { return errOS }
 func (*hands) build(spec.World) error          { return errOS }
 func (*hands) look() (sight, error)            { return sight{}, errOS }
 func (*hands) edit(spec.Edit) error            { return errOS }

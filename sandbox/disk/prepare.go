@@ -67,9 +67,12 @@ type outset struct {
 	mounts   []mount     // for the child alone
 	locks    []jail.Lock // paths are in the tree
 	fileSize uint64      // bytes; 0 for no limit of the plan's
+	full     bool        // another tree; see full
 }
 
-func (o outset) empty() bool { return len(o.mounts) == 0 && len(o.locks) == 0 && o.fileSize == 0 }
+func (o outset) empty() bool {
+	return len(o.mounts) == 0 && len(o.locks) == 0 && o.fileSize == 0 && !o.full
+}
 
 // changes are the classes of what the kernel can be made to refuse.
 var changes = []faults.Class{faults.Create, faults.Modify, faults.Remove}
@@ -89,7 +92,7 @@ func (a *armed) prepare(in faults.Injection) (ok bool, err error) {
 		return false, nil
 	}
 	if name != "" {
-		return in.Do.Errno == "EBUSY" && a.byMountPoint(path.Join(when.Under, name)), nil
+		return in.Do.Errno == "EBUSY" && !a.outset.full && a.byMountPoint(path.Join(when.Under, name)), nil
 	}
 	x, err := s.hand.hold(when.Under)
 	if err != nil {
@@ -100,7 +103,7 @@ func (a *armed) prepare(in faults.Injection) (ok bool, err error) {
 			x.close()
 		}
 	}()
-	if !x.isDir() || s.prepared(when.Under) != nil || a.readOnly(when.Under) {
+	if !x.isDir() || s.prepared(when.Under) != nil || a.readOnly(when.Under) || a.outset.full {
 		return false, nil
 	}
 	entries := when.Class != faults.Modify
@@ -110,6 +113,7 @@ func (a *armed) prepare(in faults.Injection) (ok bool, err error) {
 	case in.Do.Errno == "EXDEV" && when.Class == faults.Create && s.foreign && !a.mountedAt(x):
 		return a.byMount(x, when.Under, spec.MountBind), nil
 	case in.Do.Errno == "EFBIG" && when.Class == faults.Modify && a.byLimit(),
+		in.Do.Errno == "ENOSPC" && a.byVolume(when.Class),
 		in.Do.Errno == "EACCES" && a.byLock(in.When):
 		x.close()
 		return true, nil

@@ -110,6 +110,18 @@ func TestTheKernelRefusesStrangers(t *testing.T) {
 			[]string{"EACCES ws/d/f", "EACCES ws/g"},
 		},
 		{
+			"no bytes", "f1 class=modify under=ws/d errno=ENOSPC",
+			[]string{call("fill", "d/new"), call("fill", "d/f"), remove, call("rename", "f", "d/g"), call("mkdir", "x", "0755")},
+			[]string{"ENOSPC", "16", "ok", "ok", "ok"}, // a file has its last page whole
+			[]string{"ENOSPC ws/d/new"},
+		},
+		{
+			"no entries", "f1 class=create under=ws/d errno=ENOSPC",
+			[]string{create, call("mkdir", "d/x", "0755"), call("fill", "d/f"), call("rename", "f", "d/g"), remove, create},
+			[]string{"ENOSPC", "ENOSPC", "16", "ok", "ok", "ok"}, // what was taken away makes room
+			[]string{"ENOSPC ws/d/new", "ENOSPC ws/d/x"},
+		},
+		{
 			"a mode", "f1 class=create under=ws/d errno=EACCES",
 			[]string{create, remove},
 			[]string{"EACCES", "EACCES"},
@@ -145,5 +157,71 @@ func TestTheKernelRefusesStrangers(t *testing.T) {
 				t.Errorf("after Stop the kernel said %v", got)
 			}
 		})
+	}
+}
+
+// TestAFullTree: the bench's own hands have room where a stranger has none, the tree is
+// the subject's again after Stop, and the sandbox serves another run when it was closed.
+func TestAFullTree(t *testing.T) {
+	alsoAsUser(t)
+	l := newLab(t)
+	if err := l.Admit(Foreign{}); err != nil {
+		t.Skip(err)
+	}
+	for _, class := range []string{"create", "modify"} {
+		before := descriptors(t)
+		box, err := l.Foreign()
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := box.base
+		if err := box.Build(small); err != nil {
+			t.Fatal(err)
+		}
+		a, _ := armStranger(t, box, "f1 class="+class+" under=ws errno=ENOSPC")
+		if box.full == nil {
+			t.Fatal("the tree is not full")
+		}
+		planted := spec.Node{Type: spec.TypeFile, Mode: 0o644, Content: spec.Content(strings.Repeat("planted ", 4096))}
+		if err := box.Edit(spec.Edit{Op: spec.EditWrite, Path: "ws/e", Content: planted.Content}); err != nil {
+			t.Errorf("an adversary has no room: %v", err)
+		}
+		r := spec.WriteRequest{Content: planted.Content}
+		r.Dst = box.Root() + "/n/l"
+		if err := box.Land(r); err != nil {
+			t.Errorf("a handler has no room: %v", err)
+		}
+		want := and(small, spec.World{"ws/e": planted, "ws/n": {Type: spec.TypeDir, Mode: 0o755}, "ws/n/l": planted})
+		sees(t, box, want)
+		if got := child(t, a, inRoot(box, []string{call("fill", "new")})...); !strings.Contains(got[0], "ENOSPC") && got[0] != "no space left on device" {
+			t.Errorf("%s: the kernel said %v", class, got)
+		}
+		stop(t, a)
+		if got := child(t, a, inRoot(box, []string{call("fill", "later")})...); got[0] != "16" {
+			t.Errorf("%s: after Stop the kernel said %v", class, got)
+		}
+		if _, there := observe(t, box)["ws/later"]; !there {
+			t.Error("what was made after Stop is not seen")
+		}
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+		again, err := l.Foreign()
+		if err == nil {
+			err = again.Build(small)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		sees(t, again, small)
+		if again.base != first {
+			t.Error("the sandbox does not serve again")
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+		if after := descriptors(t); class == "modify" && after != before {
+			t.Errorf("%d descriptors were left open", after-before)
+		}
 	}
 }

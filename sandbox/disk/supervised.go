@@ -44,6 +44,9 @@ func (w *supervised) Child() *sandbox.Child {
 		}
 		sp := w.spec()
 		sp.Files = supervisor.Files
+		if err := w.place(cmd, &sp); err != nil {
+			return err
+		}
 		return sp.Wrap(cmd)
 	}}
 }

@@ -28,6 +28,7 @@ import (
 type Mount struct {
 	Path     string // absolute and free of links; bound to itself
 	ReadOnly bool
+	File     int // descriptor of the command's that is mounted there instead; see Volume
 }
 
 // Spec says how a child is confined.
@@ -162,12 +163,21 @@ func (s Spec) Wrap(cmd *exec.Cmd) error {
 	return ns.stage(cmd, o)
 }
 
-// Main runs the stage and does not return, if this process was started as one.
+// Main runs the stage, or the keeper of a volume, and does not return, if this process
+// was started as one.
 // Programs and tests that start jailed children call it first thing.
 func Main() {
-	if len(os.Args) == 2 && os.Args[0] == stageName {
-		err := stage(os.Args[1])
-		fmt.Fprintln(os.Stderr, "fsbench: jail:", err)
-		os.Exit(exitStage)
+	var err error
+	switch {
+	case len(os.Args) == 2 && os.Args[0] == stageName:
+		err = stage(os.Args[1])
+	case len(os.Args) == 1 && os.Args[0] == volumeName:
+		if err = keep(); err == nil {
+			os.Exit(0)
+		}
+	default:
+		return
 	}
+	fmt.Fprintln(os.Stderr, "fsbench: jail:", err)
+	os.Exit(exitStage)
 }

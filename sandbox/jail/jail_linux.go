@@ -138,9 +138,7 @@ func (ns namespaces) stage(cmd *exec.Cmd, o order) error {
 		// Groups cannot be given up here: an ordinary user could reach what a group
 		// is denied by leaving it, so the kernel forbids that. What the stage needs
 		// for mounts and limits is handed through the exec to it, and given up by it.
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: o.UID, HostID: o.UID, Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: o.GID, HostID: o.GID, Size: 1}}
-		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_RESOURCE}
+		asOneself(cmd.SysProcAttr, o.UID, o.GID)
 	}
 	return nil
 }

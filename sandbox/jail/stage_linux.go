@@ -37,7 +37,7 @@ func stage(text string) error {
 		return err
 	}
 	runtime.LockOSThread() // capabilities and the parent's death are a thread's affair
-	if err := inherited(o.Files); err != nil {
+	if err := inherited(o); err != nil {
 		return err
 	}
 	// Opened where processes have the numbers that the bench knows them by.
@@ -101,8 +101,17 @@ const beyond = 3
 // inherited reports a file that the caller promised and did not pass. In its place
 // could be one that this process opened for itself; all of those close on exec, and
 // what was passed does not.
-func inherited(files int) error {
-	for fd := beyond; fd < beyond+files; fd++ {
+func inherited(o order) error {
+	var promised []int
+	for fd := beyond; fd < beyond+o.Files; fd++ {
+		promised = append(promised, fd)
+	}
+	for _, m := range o.Mounts {
+		if m.File > 0 {
+			promised = append(promised, m.File)
+		}
+	}
+	for _, fd := range promised {
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
 			return fmt.Errorf("descriptor %d was promised to the child and is not open", fd)
 		}

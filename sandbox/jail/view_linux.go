@@ -142,6 +142,10 @@ func readOnly(fd int, flags uint) error {
 func copyMounts(list []Mount) ([]part, error) {
 	var parts []part
 	for _, m := range list {
+		if m.File > 0 {
+			parts = append(parts, part{m.Path, m.File})
+			continue
+		}
 		c, err := duplicate(m.Path)
 		if err == nil && m.ReadOnly {
 			err = readOnly(c.fd, unix.AT_RECURSIVE)
