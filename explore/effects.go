@@ -22,13 +22,14 @@ const (
 	Short Group = "short" // a write takes less than it was given
 	Swap  Group = "swap"  // an adversary changes the tree before the step
 	Look  Group = "look"  // a reader looks after the step
+	Order Group = "order" // another thread of the subject comes first
 
 	// Denial is of the whole call, and of no step.
 	Denial Group = "denial"
 )
 
 // Groups lists every Group of effects at steps.
-var Groups = []Group{Errno, After, Crash, Short, Swap, Look}
+var Groups = []Group{Errno, After, Crash, Short, Swap, Look, Order}
 
 // Effect is one thing that can go wrong at a step.
 type Effect struct {
@@ -84,6 +85,9 @@ func Effects(base scenarios.Scenario, s faults.Step) []Effect {
 	if s.Op == "write" {
 		took := 1
 		out = append(out, Effect{Name: "short 1", Group: Short, Do: faults.Effect{Short: &took}})
+	}
+	if len(s.Rivals) > 0 {
+		out = append(out, Effect{Name: "delay", Group: Order, Do: faults.Effect{Delay: MostSteps}})
 	}
 	return append(out, swaps(base, s)...)
 }

@@ -25,6 +25,10 @@ type Options struct {
 	Pairs   int // pairs of effects to be tried, at most; 0 for single effects only
 	Replays int // how often each finding is tried again
 
+	// Schedules is how many orders of the steps of the subject's threads are tried, at
+	// most, beside the usual one.
+	Schedules int
+
 	// Warm makes the call once more at the beginning. It tells whoever orders the steps
 	// of a strange subject's threads whether there is anything to order.
 	Warm bool
@@ -122,6 +126,7 @@ type Map struct {
 	Findings []Finding
 	Runs     int // of the subject
 	Left     int // pairs beyond Options.Pairs
+	Orders   Orders
 }
 
 // Blank says why nothing was tried at the steps of the call although it could be made;
@@ -218,6 +223,9 @@ func Explore(ctx context.Context, base scenarios.Scenario, opt Options) (Map, er
 		if err := x.run(ctx, x.pairs(singles, traces)); err != nil {
 			return x.m, err
 		}
+	}
+	if err := x.orders(ctx, earlier); err != nil {
+		return x.m, err
 	}
 	return x.m, x.again(ctx)
 }

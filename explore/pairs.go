@@ -59,8 +59,8 @@ func leads(e Effect) bool {
 		return e.Do.Errno == "EACCES" || e.Do.Errno == "ENOSPC" || e.Do.Errno == "EIO"
 	case After:
 		return e.Do.Errno == "EIO"
-	case Look, Denial:
-		return false // somebody who only looks changes nothing for what follows
+	case Look, Order, Denial:
+		return false // somebody who only looks changes nothing for what follows; orders have pairs of their own
 	case Short, Swap:
 	}
 	return true
@@ -80,7 +80,7 @@ func followers(base scenarios.Scenario, s faults.Step, usual bool) []Effect {
 			return false
 		case Swap, Look:
 			return usual
-		case Denial:
+		case Order, Denial:
 		}
 		return true
 	})

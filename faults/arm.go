@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/trace"
@@ -58,6 +59,7 @@ type Armed struct {
 	crashed bool
 	inj     []armedInjection
 	steps   *steps // nil where nobody asks for them
+	passed  int    // operations that have begun
 	err     error  // of the bench's own hands
 }
 
@@ -231,6 +233,7 @@ func (a *Armed) before(here *place) error {
 	if !a.active {
 		return nil
 	}
+	a.passed++
 	if a.steps != nil && !hosts(*here) {
 		s := a.steps.note(*here)
 		if here.key = s.Key; a.opt.Noted != nil {
@@ -348,6 +351,10 @@ func (a *Armed) fire(in *armedInjection, at place) error {
 	case in.Do.Glimpse:
 		a.glimpse(in, at)
 		return nil
+	case in.Do.Delay > 0:
+		return a.delay(in, at)
+	case in.Do.First != "":
+		return nil // nobody here knows what other threads are about to do
 	default:
 		in.fired++
 		a.emit(in, at, trace.Synthetic, trace.EffectCrash)
@@ -381,6 +388,34 @@ func (a *Armed) swap(in *armedInjection, at place) {
 		}
 		a.opt.Sink.Emit(trace.Event{Actor: trace.ActorFault, Edit: &e})
 	}
+}
+
+// The longest that an operation is delayed. Threads that want to do nothing until this
+// one has gone on would wait for it, and it for them.
+const (
+	naps = 200
+	nap  = 50 * time.Microsecond
+)
+
+// delay lets others of the subject go on, if there are any.
+func (a *Armed) delay(in *armedInjection, at place) error {
+	start := a.passed
+	for range naps {
+		a.mu.Unlock()
+		time.Sleep(nap)
+		a.mu.Lock()
+		if a.passed-start >= in.Do.Delay {
+			break
+		}
+	}
+	if a.passed > start {
+		in.fired++
+		a.emit(in, at, trace.Synthetic, trace.EffectDelay)
+	}
+	if a.crashed {
+		return errCrashed
+	}
+	return nil
 }
 
 // glimpse puts what a reader finds now on record.

@@ -560,7 +560,7 @@ func TestOnlyBetweenStartAndStop(t *testing.T) {
 func TestArmRefusesWhatCheckRefuses(t *testing.T) {
 	plan := faults.Plan{Injections: []faults.Injection{{ID: "f"}}}
 	_, err := faults.Arm(memfs.New(memfs.Cred{}).As(memfs.Cred{}), plan, faults.Options{Base: "/", Sink: &trace.Recorder{}})
-	const want = "arm: injection f: 0 effects: want exactly one of errno=, short=, swap, crash and glimpse"
+	const want = "arm: injection f: 0 effects: want exactly one of errno=, short=, swap, crash, glimpse, delay= and first="
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -662,6 +662,66 @@ func TestConcurrentSubject(t *testing.T) {
 	if got := r.armed.Unfired(); !slices.Equal(got, []string{"g"}) {
 		t.Errorf("unfired: %v", got)
 	}
+}
+
+// TestDelay: an operation that is delayed lets another come first, and is none where
+// nobody wanted to.
+func TestDelay(t *testing.T) {
+	const plan = "f delay=1 step=\"0 mkdir create ws/late 1\"\n"
+	begun := make(chan bool)
+	r := newRig(t, plan, func(o *faults.Options) {
+		o.Noted = func(s faults.Step) {
+			if strings.HasPrefix(s.Key, "0 mkdir create ws/late") {
+				close(begun)
+			}
+		}
+	})
+	var other sync.WaitGroup
+	other.Go(func() {
+		<-begun
+		_ = r.ws.Mkdir("early", 0o755)
+	})
+	if err := r.ws.Mkdir("late", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	other.Wait()
+	r.wantTold("f: mkdir create ws/late delay by synthetic")
+	late, _ := r.ws.Lstat("late")
+	if early, err := r.ws.Lstat("early"); err != nil || early.ID.Ino > late.ID.Ino {
+		t.Errorf("what was delayed came first: %+v, %+v, %v", early, late, err)
+	}
+
+	r = newRig(t, plan, nil)
+	if err := r.ws.Mkdir("late", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.armed.Unfired(); !slices.Equal(got, []string{"f"}) {
+		t.Errorf("nobody was let past, and unfired are %v", got)
+	}
+}
+
+// TestInterrupted: it is told when what was interrupted is done after all, once, and not
+// when something else is.
+func TestInterrupted(t *testing.T) {
+	r := newRig(t, "f op=write nth=1 errno=EINTR\n", nil)
+	if _, err := r.write(); !errors.Is(err, syscall.EINTR) {
+		t.Fatalf("%v, want EINTR", err)
+	}
+	f, err := r.ws.OpenFile("b", vfs.WriteOnly|vfs.Create, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("b")); err != nil {
+		t.Fatal(err)
+	}
+	interrupted := "f: write modify ws/a EINTR by synthetic"
+	r.wantTold(interrupted)
+	for range 2 {
+		if _, err := r.write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.wantTold(interrupted, "f: write modify ws/a again by synthetic")
 }
 
 func BenchmarkArmedLstat(b *testing.B) {

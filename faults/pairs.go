@@ -102,7 +102,7 @@ func (w When) Possible() []string {
 	rows := w.rows()
 	var out []string
 	for _, name := range Errnos {
-		if !(w.After && name == interrupted) && slices.ContainsFunc(rows, func(r pair) bool { return slices.Contains(r.errnos, name) }) {
+		if (!w.After || name != interrupted) && slices.ContainsFunc(rows, func(r pair) bool { return slices.Contains(r.errnos, name) }) {
 			out = append(out, name)
 		}
 	}

@@ -74,10 +74,19 @@ type Effect struct {
 	Swap  []spec.Edit `json:"swap,omitempty"`  // an adversary changes the tree
 	Crash bool        `json:"crash,omitempty"` // the process is killed here; what reached the kernel survives
 
+	// Delay: so many steps of other threads come first, if they want to make any. First:
+	// this step of another thread does, if it wants to be made by then. Only who holds
+	// all threads, and lets them go one at a time, can do either by the count.
+	Delay int    `json:"delay,omitempty"`
+	First string `json:"first,omitempty"` // key of a step
+
 	// Glimpse: somebody reads the tree. Nothing goes wrong by that, and it strikes
 	// however often it is due.
 	Glimpse bool `json:"glimpse,omitempty"`
 }
+
+// Orders reports whether e changes nothing but the order of steps.
+func (e Effect) Orders() bool { return e.Delay != 0 || e.First != "" }
 
 // String renders p, one injection a line, edits of a swap indented below it.
 func (p Plan) String() string {
@@ -119,6 +128,10 @@ func (in Injection) fields() []spec.Field {
 	if in.Do.Crash {
 		fields = append(fields, spec.Field{Value: "crash"})
 	}
+	if in.Do.Delay != 0 {
+		add("delay", strconv.Itoa(in.Do.Delay))
+	}
+	add("first", in.Do.First)
 	if in.Do.Glimpse {
 		fields = append(fields, spec.Field{Value: "glimpse"})
 	}
@@ -192,8 +205,12 @@ func parseInjection(fields []spec.Field) (Injection, error) {
 			var n int
 			n, err = number(f)
 			in.Do.Short = &n
+		case "delay":
+			in.Do.Delay, err = number(f)
+		case "first":
+			in.Do.First = f.Value
 		default:
-			err = fmt.Errorf("%q is unknown: want class=, op=, under=, name=, nth=, step=, errno= or short=", f)
+			err = fmt.Errorf("%q is unknown: want class=, op=, under=, name=, nth=, step=, errno=, short=, delay= or first=", f)
 		}
 		if err != nil {
 			return Injection{}, err
@@ -262,13 +279,15 @@ func (p Plan) firstWrong() (int, error) {
 
 func (in Injection) check() error {
 	effects := 0
-	for _, set := range []bool{in.Do.Errno != "", in.Do.Short != nil, in.Do.Swap != nil, in.Do.Crash, in.Do.Glimpse} {
+	for _, set := range []bool{
+		in.Do.Errno != "", in.Do.Short != nil, in.Do.Swap != nil, in.Do.Crash, in.Do.Glimpse, in.Do.Delay != 0, in.Do.First != "",
+	} {
 		if set {
 			effects++
 		}
 	}
 	if effects != 1 {
-		return fmt.Errorf("%d effects: want exactly one of errno=, short=, swap, crash and glimpse", effects)
+		return fmt.Errorf("%d effects: want exactly one of errno=, short=, swap, crash, glimpse, delay= and first=", effects)
 	}
 	if _, err := path.Match(in.When.Name, ""); err != nil {
 		return fmt.Errorf("name %q: want a pattern as in path.Match", in.When.Name)
@@ -284,6 +303,9 @@ func (in Injection) check() error {
 	}
 	if in.Do.Swap != nil && len(in.Do.Swap) == 0 {
 		return fmt.Errorf("swap: want at least one indented edit below it")
+	}
+	if in.Do.Orders() && in.When.After || in.Do.First != "" && in.When.Step == "" {
+		return fmt.Errorf("delay, first: want no after, and with first=, the step= that comes later")
 	}
 	for _, e := range in.Do.Swap {
 		if err := e.Check(); err != nil {

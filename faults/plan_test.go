@@ -24,7 +24,7 @@ func drawInjection(rt *rapid.T, id string) faults.Injection {
 		Nth:   rapid.IntRange(0, 3).Draw(rt, "nth"),
 		Step:  rapid.SampledFrom([]string{"", "lstat read ws/a b 1"}).Draw(rt, "step"),
 	}}
-	switch rapid.IntRange(0, 3).Draw(rt, "effect") {
+	switch rapid.IntRange(0, 5).Draw(rt, "effect") {
 	case 0:
 		if possible := in.When.Possible(); len(possible) > 0 {
 			in.Do.Errno = rapid.SampledFrom(possible).Draw(rt, "errno")
@@ -39,6 +39,10 @@ func drawInjection(rt *rapid.T, id string) faults.Injection {
 		}).Draw(rt, "edits")
 	case 3:
 		in.Do.Crash = true
+	case 4:
+		in.Do.Delay, in.When.After = rapid.IntRange(1, 9).Draw(rt, "delay"), false
+	case 5:
+		in.Do.First, in.When.Step, in.When.After = rapid.SampledFrom([]string{"1/0 statx ws/a b 1", "first=x"}).Draw(rt, "first"), "1/0 read ws/a 1", false
 	}
 	return in
 }
@@ -77,6 +81,8 @@ swap op=write nth=1 swap
 	symlink ws/d to=../out
 short op=write under=ws short=0
 kill op=publish crash
+slow op=write nth=1 delay=2
+turn step="1/0 read ws/a 1" first="1/0 statx ws/a b 1"
 `
 	zero := 0
 	want := faults.Plan{Injections: []faults.Injection{
@@ -87,6 +93,8 @@ kill op=publish crash
 		}}},
 		{ID: "short", When: faults.When{Op: vfs.OpWrite, Under: "ws"}, Do: faults.Effect{Short: &zero}},
 		{ID: "kill", When: faults.When{Op: vfs.OpPublish}, Do: faults.Effect{Crash: true}},
+		{ID: "slow", When: faults.When{Op: vfs.OpWrite, Nth: 1}, Do: faults.Effect{Delay: 2}},
+		{ID: "turn", When: faults.When{Step: "1/0 read ws/a 1"}, Do: faults.Effect{First: "1/0 statx ws/a b 1"}},
 	}}
 	got, err := faults.ParsePlan("plan", 1, text)
 	if err != nil {
@@ -102,7 +110,7 @@ func TestMalformedPlans(t *testing.T) {
 		"remove rmdir sync-dir sync-fs read write seek stat truncate chmod chown sync datasync sync-range xattr set-xattr xattrs close]"
 	for _, tt := range []struct{ text, want string }{
 		{"f errno=EIO\nop=write errno=EIO", "p:8: injection: want its id first, as in: deny class=create under=ws errno=EACCES"},
-		{"f where=ws errno=EIO", `p:7: "where=ws" is unknown: want class=, op=, under=, name=, nth=, step=, errno= or short=`},
+		{"f where=ws errno=EIO", `p:7: "where=ws" is unknown: want class=, op=, under=, name=, nth=, step=, errno=, short=, delay= or first=`},
 		{"f before errno=EIO", `p:7: word "before" is unknown: want after, swap, crash or glimpse`},
 		{"f op=write nth=x errno=EIO", "p:7: nth=x: want a number from 0"},
 		{"f op=write nth=-1 errno=EIO", "p:7: nth=-1: want a number from 0"},
@@ -116,8 +124,8 @@ func TestMalformedPlans(t *testing.T) {
 		{"\n\nf op=write swap", "p:9: injection f: swap: want at least one indented edit below it"},
 		{"f op=write errno=EIO\nf op=read errno=EIO", `p:8: injection "f": want an id that is not empty and not taken`},
 		{`"" op=write errno=EIO`, `p:7: injection "": want an id that is not empty and not taken`},
-		{"f op=write", "p:7: injection f: 0 effects: want exactly one of errno=, short=, swap, crash and glimpse"},
-		{"g op=write errno=EIO\nf op=write errno=EIO crash", "p:8: injection f: 2 effects: want exactly one of errno=, short=, swap, crash and glimpse"},
+		{"f op=write", "p:7: injection f: 0 effects: want exactly one of errno=, short=, swap, crash, glimpse, delay= and first="},
+		{"g op=write errno=EIO\nf op=write errno=EIO crash", "p:8: injection f: 2 effects: want exactly one of errno=, short=, swap, crash, glimpse, delay= and first="},
 		{`f op=write name="[" errno=EIO`, `p:7: injection f: name "[": want a pattern as in path.Match`},
 		{"f op=write under=/ws errno=EIO", `p:7: injection f: under "/ws": want a clean path below the sandbox, as in: ws/d`},
 		{"f op=write under=ws/ errno=EIO", `p:7: injection f: under "ws/": want a clean path below the sandbox, as in: ws/d`},
@@ -128,6 +136,9 @@ func TestMalformedPlans(t *testing.T) {
 		{"f after op=write short=1", "p:7: injection f: short: want op=write, and no after"},
 		{"f op=write errno=E2BIG", `p:7: injection f: errno "E2BIG": want one of EPERM, EACCES, EROFS, ENOENT, ENOSPC, EDQUOT, EIO, EXDEV, EBUSY, ENAMETOOLONG, ELOOP, EMFILE, EINTR, EFBIG`},
 		{"f op=sync errno=EACCES", "p:7: injection f: no kernel gives EACCES there: want one of EDQUOT, EINTR, EIO, ENOSPC"},
+		{"f after op=write delay=1", "p:7: injection f: delay, first: want no after, and with first=, the step= that comes later"},
+		{"f op=write first=x", "p:7: injection f: delay, first: want no after, and with first=, the step= that comes later"},
+		{"f op=write delay=0", "p:7: injection f: 0 effects: want exactly one of errno=, short=, swap, crash, glimpse, delay= and first="},
 		{"f after op=write errno=EINTR", "p:7: injection f: no kernel gives EINTR after the operation was performed"},
 		{"f op=seek errno=EIO", "p:7: injection f: no kernel gives EIO there, nor any other errno"},
 	} {

@@ -19,6 +19,10 @@ type Step struct {
 	Class Class      `json:"class"`
 	Path  string     `json:"path"`           // in the sandbox, as it was called in this run
 	Call  string     `json:"call,omitempty"` // the system call, where one was seen
+
+	// Rivals are the keys of steps that other threads of the subject wanted to make when
+	// this one was let go: each could have come in its place.
+	Rivals []string `json:"rivals,omitempty"`
 }
 
 // Touch is something outside the sandbox that a subject went for by name, whatever

@@ -203,7 +203,7 @@ func TestMalformedScenarios(t *testing.T) {
 		{"-- steps --\n1 read a\nedit remove\n", `f:3: edit: want an operation and a path, as in: rename ws/a to=ws/b`},
 		{"-- steps --\nedit remove ws/a\n", `f:1: steps: want at least one call`},
 		// the faults
-		{steps + "-- faults --\nf op=write\n", `f:4: injection f: 0 effects: want exactly one of errno=, short=, swap, crash and glimpse`},
+		{steps + "-- faults --\nf op=write\n", `f:4: injection f: 0 effects: want exactly one of errno=, short=, swap, crash, glimpse, delay= and first=`},
 		{steps + "-- faults --\n# here\nf op=write errno=EIO\ng op=read errno=EPERM\n", `f:6: injection g: no kernel gives EPERM there: want one of EINTR, EIO`},
 	} {
 		s, err := scenarios.Parse("f", "n", []byte(tt.text))

@@ -18,12 +18,13 @@ import (
 )
 
 type exploreCmd struct {
-	Subject string `default:"reference" help:"What to explore: reference, or mutant:NAME."`
-	Sandbox string `default:"mem" help:"Where to run: mem or disk."`
-	Call    string `default:"all" help:"Which call: write, delete, move or all."`
-	Pairs   bool   `help:"Try pairs of effects too: a failure or a kill after another effect."`
-	Out     string `default:".fsbench" help:"Report folder; what breaks a rule is saved in its folder explore."`
-	JSON    bool   `help:"Print as JSON."`
+	Subject   string `default:"reference" help:"What to explore: reference, or mutant:NAME."`
+	Sandbox   string `default:"mem" help:"Where to run: mem or disk."`
+	Call      string `default:"all" help:"Which call: write, delete, move or all."`
+	Pairs     bool   `help:"Try pairs of effects too: a failure or a kill after another effect."`
+	Schedules int    `placeholder:"N" help:"Try up to N orders of the steps of CMD's threads beside the usual one, the nearest to it first."`
+	Out       string `default:".fsbench" help:"Report folder; what breaks a rule is saved in its folder explore."`
+	JSON      bool   `help:"Print as JSON."`
 
 	foreign `embed:""`
 }
@@ -32,8 +33,12 @@ func (exploreCmd) Help() string {
 	return `Each call is made once undisturbed, and its steps are noted. Then it is made again
 for each thing that can go wrong at each step: every errno that a kernel can give
 there, an error although the step was performed, a kill before and after it, a short
-write, and an adversary who swaps links, files and folders just before it. Two bad
+write, and an adversary who swaps links, files and folders just before it; and, where
+another thread of the subject could have made a step first, a delay. Two bad
 subjects are explored first, and must be found bad.
+
+The steps of CMD's threads have one order in all runs. --schedules tries others: those
+in which one step gives way to one of another thread, then those in which two do.
 
 Exit codes: 0 no rule is broken; 1 a MUST rule is; 2 usage; 3 the bench broke, or did
 not find what is bad; 4 nothing was conclusive, as where no step can be seen.
@@ -71,6 +76,9 @@ func (c *exploreCmd) Run(a *app) error {
 	}
 	if err := c.check(); err != nil {
 		return usage(err)
+	}
+	if c.Schedules < 0 || c.Schedules > 0 && !c.given() {
+		return usage(fmt.Errorf("--schedules %d: want how many orders to try of the threads of a command after --", c.Schedules))
 	}
 	if err := emptyDir(c.dir()); err != nil {
 		return usage(err)
@@ -148,7 +156,7 @@ func (c *exploreCmd) explore(a *app, g ground, kind spec.CallKind) error {
 		}
 		r.controls = append(r.controls, fate)
 	}
-	opt := explore.Options{Replays: replays, Warm: g.warm, Denials: g.warm}
+	opt := explore.Options{Replays: replays, Warm: g.warm, Denials: g.warm, Schedules: c.Schedules}
 	if c.Pairs {
 		opt.Pairs = mostPairs
 	}

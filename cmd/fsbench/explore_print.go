@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,7 +60,7 @@ func (r *exploration) table(w io.Writer, m explore.Map) {
 	t.SetOutputMirror(w)
 	t.SetStyle(table.StyleLight)
 	head := table.Row{"", "step"}
-	for _, g := range explore.Groups {
+	for _, g := range groups(m) {
 		head = append(head, g)
 	}
 	t.AppendHeader(head)
@@ -70,7 +71,7 @@ func (r *exploration) table(w io.Writer, m explore.Map) {
 			name += " (" + s.Call + ")"
 		}
 		row := table.Row{i + 1, spec.Printable(name)}
-		for _, g := range explore.Groups {
+		for _, g := range groups(m) {
 			row = append(row, cells[s.Key][g].String())
 		}
 		t.AppendRow(row)
@@ -91,6 +92,10 @@ func (r *exploration) table(w io.Writer, m explore.Map) {
 	fmt.Fprintf(w, "; in %d the subject said that it cannot tell\n", m.Unknown())
 	if denials != nil {
 		fmt.Fprintf(w, "denials of the whole call: %s%s\n", denials, unmet(m))
+	}
+	if o := m.Orders; o.Choices > 0 {
+		fmt.Fprintf(w, "at %d of the steps another thread could have come first; orders tried: %d, distinct: %d, known and left: %d\n",
+			o.Choices, o.Tried, o.Distinct, o.Left)
 	}
 	if pairs != nil {
 		fmt.Fprintf(w, "pairs: %s", pairs)
@@ -113,6 +118,13 @@ func unmet(m explore.Map) string {
 		return ""
 	}
 	return "; not met: " + strings.Join(names, "; ")
+}
+
+// groups returns the kinds of effect that m has to show.
+func groups(m explore.Map) []explore.Group {
+	return slices.DeleteFunc(slices.Clone(explore.Groups), func(g explore.Group) bool {
+		return g == explore.Order && m.Orders.Choices == 0
+	})
 }
 
 // outside tells what the subject went for outside the root, and names what it wanted
@@ -182,6 +194,8 @@ func tally(m explore.Map) (cells map[string]map[explore.Group]cell, denials, pai
 	for _, p := range m.Points {
 		switch {
 		case len(p.Strikes) == 0:
+			continue
+		case p.Turns() && len(p.Strikes) > 1:
 			continue
 		case len(p.Strikes) > 1:
 			count(&pairs, p)
@@ -265,6 +279,12 @@ type (
 		Effect string      `json:"effect"`
 		Red    bool        `json:"red"`
 	}
+	ordersJSON struct {
+		Choices  int `json:"choices"` // steps at which another thread could have come first
+		Tried    int `json:"tried"`
+		Distinct int `json:"distinct"`
+		Left     int `json:"left"`
+	}
 	callJSON struct {
 		Scenario string                  `json:"scenario"`
 		Skip     string                  `json:"skip,omitempty"`
@@ -274,6 +294,7 @@ type (
 		Struck   int                     `json:"struck"`
 		Unknown  int                     `json:"unknown"`           // the subject said that it cannot tell
 		Left     int                     `json:"left"`              // pairs that were not tried
+		Orders   ordersJSON              `json:"orders"`            // of the steps of the subject's threads
 		Touched  []faults.Touch          `json:"touched,omitempty"` // outside the root
 		Verdicts map[explore.Verdict]int `json:"verdicts"`
 		Effects  map[explore.Group]int   `json:"effects"` // points, by the group of the first effect
@@ -307,7 +328,7 @@ func (r *exploration) json() exploreJSON {
 		out.Faults = out.Faults.Plus(m.Fired())
 		c := callJSON{
 			Scenario: m.Base.Name, Skip: m.Skip(), Blank: m.Blank(), Steps: len(m.Steps), Points: len(m.Points), Struck: m.Struck(),
-			Unknown: m.Unknown(), Left: m.Left, Touched: m.Touched, Verdicts: map[explore.Verdict]int{}, Effects: map[explore.Group]int{},
+			Unknown: m.Unknown(), Left: m.Left, Orders: ordersJSON(m.Orders), Touched: m.Touched, Verdicts: map[explore.Verdict]int{}, Effects: map[explore.Group]int{},
 			Faults: m.Fired(),
 		}
 		for _, s := range m.Steps {

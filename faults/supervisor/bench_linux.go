@@ -221,7 +221,14 @@ func (s *Supervisor) Begin(call spec.CallID) {
 	s.tell(arming{Call: call})
 }
 
-func (s *Supervisor) crowd() bool { return s.opt.Crowd != nil && s.opt.Crowd.Load() }
+// crowd reports whether there are threads to order, as far as is known. A plan that
+// speaks of their order knows.
+func (s *Supervisor) crowd() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opt.Crowd != nil && s.opt.Crowd.Load() ||
+		slices.ContainsFunc(s.opt.Plan.Injections, func(in faults.Injection) bool { return in.Do.Orders() })
+}
 
 func (s *Supervisor) calling() spec.CallID {
 	s.mu.Lock()

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/fsbench/fsbench/spec"
@@ -35,13 +36,26 @@ func (k *keys) begin(call spec.CallID) {
 
 // next returns the key of the next use of a call on paths by a process.
 func (k *keys) next(role, call string, paths []string) string {
+	what := k.what(role, call, paths)
+	k.seen[what]++
+	return fmt.Sprintf("%s %d", what, k.seen[what])
+}
+
+// ahead returns what next would return.
+func (k *keys) ahead(role, call string, paths []string) string {
+	alias := k.alias
+	k.alias = maps.Clone(alias)
+	defer func() { k.alias = alias }()
+	what := k.what(role, call, paths)
+	return fmt.Sprintf("%s %d", what, k.seen[what]+1)
+}
+
+func (k *keys) what(role, call string, paths []string) string {
 	words := []string{fmt.Sprintf("%d/%s", k.call, role), call}
 	for _, p := range paths {
 		words = append(words, k.steady(p))
 	}
-	what := strings.Join(words, " ")
-	k.seen[what]++
-	return fmt.Sprintf("%s %d", what, k.seen[what])
+	return strings.Join(words, " ")
 }
 
 // steady puts a number in the place of each name in p that nobody has spoken of.

@@ -26,6 +26,7 @@ type use struct {
 	places []place  // what it does, as a plan sees it; the first one names the step
 	result *int64   // what it is made to return
 	draft  *draft   // what a record has to know of it
+	rivals []string // keys of what could have come in its place
 }
 
 // place is one thing that a call does to the tree: the directory below the sandbox

@@ -4,7 +4,6 @@ package supervisor
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -24,6 +23,10 @@ type waiting struct {
 	t    *thread
 	u    *use
 	name string // by which it is chosen
+
+	turn   bool   // it was its turn already
+	late   *armed // what has it wait for others
+	passed int    // others that it has let pass since
 }
 
 // hold keeps a thread where it is.
@@ -34,7 +37,7 @@ func (w *owner) hold(t *thread, u *use) {
 	}
 	// Names that the subject has thought of itself come last: they may be random.
 	name := strings.Join([]string{t.proc.role, u.call.name, strings.Join(steady, " "), strings.Join(u.names, " ")}, "\x00")
-	w.held = append(w.held, waiting{t, u, name})
+	w.held = append(w.held, waiting{t: t, u: u, name: name})
 }
 
 // pause is how long a subject must be seen at rest. A thread that was looked at
@@ -82,11 +85,9 @@ func (w *owner) next() error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	i := 0
-	for j := range w.held {
-		if cmp.Less(w.held[j].name, w.held[i].name) {
-			i = j
-		}
+	i, err := w.pick()
+	if err != nil {
+		return err
 	}
 	h := w.held[i]
 	w.moved()

@@ -114,6 +114,67 @@ func oneOrder(t *testing.T, files int, argv ...string) {
 	}
 }
 
+// rivals makes three directories, each in a thread of its own.
+func rivals() {
+	runtime.GOMAXPROCS(8) // nobody has to take a processor from a thread that is held
+	var all sync.WaitGroup
+	for _, name := range []string{"a.d", "b.d", "c.d"} {
+		all.Go(func() {
+			runtime.LockOSThread()
+			if err := os.Mkdir(name, 0o700); err != nil {
+				panic(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestOtherOrders: a plan changes the order of the steps by the count, and says so only
+// where it did.
+func TestOtherOrders(t *testing.T) {
+	const a, b, c = "0/0 mkdirat ws/a.d 1", "0/0 mkdirat ws/b.d 1", "0/0 mkdirat ws/c.d 1"
+	for _, tt := range []struct {
+		name, plan string
+		want       []string
+		fired      int
+	}{
+		{"the usual one", "", []string{a, b, c}, 0},
+		{"one comes first", `f delay=1 step="` + a + `"`, []string{b, a, c}, 1},
+		{"all do", `f delay=9 step="` + a + `"`, []string{b, c, a}, 1},
+		{"whatever it is called", "f delay=1 name=b.d", []string{a, c, b}, 1},
+		{"the second of them", "f delay=1 op=mkdir nth=2", []string{a, c, b}, 1},
+		{"one that is named", `f step="` + a + `" first="` + c + `"`, []string{c, a, b}, 1},
+		{"one after the other", `f step="` + a + `" first="` + c + "\"\ng step=\"" + a + `" first="` + b + `"`, []string{c, b, a}, 2},
+		{"one that is late already", `f delay=9 step="` + a + "\"\ng step=\"" + b + `" first="` + a + `"`, []string{a, b, c}, 2},
+		{"all are late", "f delay=9 op=mkdir", []string{a, b, c}, 0},
+		{"nobody is left", `f delay=1 step="` + c + `"`, []string{a, b, c}, 0},
+		{"it was made before", `f step="` + b + `" first="` + a + `"`, []string{a, b, c}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLab(t, tt.plan, "a.d", "b.d", "c.d")
+			l.crowd.Store(true)
+			if out, state := l.run("/proc/self/exe", "rivals"); state != "exit status 0" {
+				t.Fatalf("%s: %s", state, out)
+			}
+			if diff := cmp.Diff(tt.want, l.steps(faults.Create)); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+			if got := l.fired(); len(got) != tt.fired || (len(l.sup.Unfired()) > 0) != (tt.fired == 0 && tt.plan != "") {
+				t.Errorf("fired %q, not %q", got, l.sup.Unfired())
+			}
+			if tt.plan != "" {
+				return
+			}
+			rivals := [][]string{{b, c}, {c}, nil}
+			for i, s := range l.sup.Steps() {
+				if diff := cmp.Diff(rivals[i], s.Rivals); diff != "" {
+					t.Errorf("rivals of %s (-want +got):\n%s", s.Key, diff)
+				}
+			}
+		})
+	}
+}
+
 // TestChildrenInBorrowedMemory: a parent that waits until its child starts a program
 // does not keep the child from what it does before.
 func TestChildrenInBorrowedMemory(t *testing.T) {

@@ -29,6 +29,8 @@ type armed struct {
 	watch bool
 	hits  int
 
+	spent bool // of an order: it has been followed
+
 	cut *place // what was interrupted, until it is done after all
 }
 
@@ -69,7 +71,7 @@ func (a *armed) aims(p place, key string) bool {
 	if p.op == "" {
 		// The port has nothing like it: it can be struck by its key alone, and only by
 		// what may happen anywhere.
-		return when.Step != "" && (a.Do.Swap != nil || a.Do.Crash || a.Do.Glimpse)
+		return when.Step != "" && (a.Do.Swap != nil || a.Do.Crash || a.Do.Glimpse || a.Do.Orders())
 	}
 	return a.Concerns(p.op, p.class)
 }
@@ -113,7 +115,7 @@ func (w *owner) release(t *thread, u *use) error {
 	u.key = w.keys.next(t.proc.role, u.call.name, u.names)
 	if w.plan.stepped {
 		p := u.places[0]
-		if err := w.bench.tell(report{Step: &faults.Step{Key: u.key, Op: p.op, Class: p.class, Path: p.path(), Call: u.call.name}}); err != nil {
+		if err := w.bench.tell(report{Step: &faults.Step{Key: u.key, Op: p.op, Class: p.class, Path: p.path(), Call: u.call.name, Rivals: u.rivals}}); err != nil {
 			return err
 		}
 	}
@@ -130,7 +132,7 @@ func (w *owner) release(t *thread, u *use) error {
 // before carries out what is planned before a call.
 func (w *owner) before(t *thread, u *use) (ended bool, err error) {
 	for _, a := range w.plan.inj {
-		if a.watch || a.When.After {
+		if a.watch || a.When.After || a.Do.Orders() {
 			continue
 		}
 		p, due := a.due(u)

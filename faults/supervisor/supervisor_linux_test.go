@@ -37,6 +37,10 @@ func TestMain(m *testing.M) {
 		sixteenWriters()
 		os.Exit(0)
 	}
+	if len(os.Args) == 2 && os.Args[1] == "rivals" {
+		rivals()
+		os.Exit(0)
+	}
 	program()
 	os.Exit(m.Run())
 }
@@ -55,7 +59,7 @@ type lab struct {
 	crowd atomic.Bool
 }
 
-func newLab(t *testing.T, plan string) *lab {
+func newLab(t *testing.T, plan string, names ...string) *lab {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -73,7 +77,7 @@ func newLab(t *testing.T, plan string) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Trace, p.Names = true, []string{"ws", "a", "b", "d", "out", "c"}
+	p.Trace, p.Names = true, append([]string{"ws", "a", "b", "d", "out", "c"}, names...)
 	l.sup, err = supervisor.New(supervisor.Options{Base: base, Plan: p, Sink: &l.rec, Hands: l.hands, Crowd: &l.crowd})
 	if errors.Is(err, supervisor.ErrCannot) {
 		t.Skip(err)
