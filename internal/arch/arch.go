@@ -111,8 +111,9 @@ var Imports = withCommand(Table{
 	"internal/serve": {
 		"spec", "vfs", "vfs/osfs", "trace", "faults", "internal/wire", "sut", "sut/inproc", "internal/mutants",
 	},
-	"internal/golden": {},
-	"internal/arch":   {},
+	"internal/golden":  {},
+	"internal/hostile": {}, // For tests.
+	"internal/arch":    {},
 
 	"sdk/go":           {},
 	"examples/brokers": {"sdk/go"},
@@ -124,7 +125,8 @@ func withCommand(t Table) Table {
 	var row []string
 	for _, pkg := range t.packages() {
 		switch pkg {
-		case "vfs/aferofs", "sut/suttest", "sandbox/sandboxtest", "internal/arch", "internal/golden", "sdk/go", "examples/brokers":
+		case "vfs/aferofs", "sut/suttest", "sandbox/sandboxtest", "internal/arch", "internal/golden", "internal/hostile", "sdk/go",
+			"examples/brokers":
 		default:
 			row = append(row, pkg)
 		}
@@ -135,7 +137,7 @@ func withCommand(t Table) Table {
 
 // testExtras is what test files may import beside the row of their package.
 var testExtras = []string{
-	"vfs/memfs", "vfs/osfs", "vfs/vfstest", "internal/golden", "sandbox/mem", "sandbox/sandboxtest", "sut/suttest",
+	"vfs/memfs", "vfs/osfs", "vfs/vfstest", "internal/golden", "internal/hostile", "sandbox/mem", "sandbox/sandboxtest", "sut/suttest",
 }
 
 // ownTestExtras is what the tests of one package may import beside the extras

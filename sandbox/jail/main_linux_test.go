@@ -18,11 +18,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fsbench/fsbench/internal/hostile"
 	"github.com/fsbench/fsbench/sandbox/jail"
 )
 
 func TestMain(m *testing.M) {
 	jail.Main()
+	hostile.Main()
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "report":
@@ -43,12 +45,6 @@ func TestMain(m *testing.M) {
 			daemon(os.Args[2], os.Args[3], true)
 		case "descendant":
 			daemon(os.Args[2], os.Args[3], false)
-		case "hostile":
-			hostile(os.Args[2], os.Args[3])
-		case "unmask":
-			unmask(os.Args[2])
-		case "stubborn":
-			stubborn(os.Args[2], os.Args[3])
 		case "parent":
 			parent(os.Args[2:])
 		}
@@ -98,13 +94,13 @@ func reportSelf(paths []string) {
 	seen, _ := filepath.Glob("/proc/[0-9]*")
 	s.Processes = len(seen)
 	_, err := os.OpenFile("/proc/1/mem", os.O_RDWR, 0)
-	s.First = said(err)
+	s.First = hostile.Said(err)
 	sid, _ := unix.Getsid(0)
 	s.Leader = sid == 1 || sid == os.Getpid()
 	_, err = os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	s.Terminal = fmt.Sprint(err)
 	for _, p := range paths {
-		s.Writes[p] = said(os.WriteFile(p+"/new", nil, 0o600))
+		s.Writes[p] = hostile.Said(os.WriteFile(p+"/new", nil, 0o600))
 	}
 	for _, what := range []int{unix.RLIMIT_CORE, unix.RLIMIT_FSIZE} {
 		var l unix.Rlimit
@@ -113,14 +109,6 @@ func reportSelf(paths []string) {
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(s)
 	unix.Exit(0)
-}
-
-func said(err error) string {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		return unix.ErrnoName(errno)
-	}
-	return fmt.Sprint(err)
 }
 
 // daemon stays, with token in its command line, beside what it starts: how many

@@ -3,27 +3,26 @@ package jail_test
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fsbench/fsbench/internal/hostile"
 	"github.com/fsbench/fsbench/sandbox/jail"
 )
 
 // stake puts up what hostile subjects go for, and expects it unharmed at the end.
-func stake(t *testing.T) (prey, jail.Spec) {
+func stake(t *testing.T) (hostile.Prey, jail.Spec) {
 	t.Helper()
 	home := plant(t, "secret = s", "keys/k = k")
 	dir := filepath.Dir(home)
 	s := jailOf()
-	p := prey{Tree: dir + "/tree", Home: home, Beside: dir + "/beside", Runner: os.Getpid(), Token: newToken(t), Path: dir + "/socket"}
+	p := hostile.Prey{Tree: dir + "/tree", Home: home, Beside: dir + "/beside", Runner: os.Getpid(), Token: newToken(t), Path: dir + "/socket"}
 	for _, d := range []string{p.Tree, p.Beside} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)
@@ -64,38 +63,14 @@ func listen(t *testing.T, network, address string) string {
 	return l.Addr().String()
 }
 
-// machine says what a subject must not change: the files around its tree, the
-// machine's name, mounts, whatever carries its token in folders that many write to,
-// and processes of that token.
-func machine(t *testing.T, p prey) string {
+// machine says what a subject must not change.
+func machine(t *testing.T, p hostile.Prey) string {
 	t.Helper()
-	var b strings.Builder
-	text, err := snapshot(filepath.Dir(p.Home), p.Tree)
+	text, err := hostile.Machine(filepath.Dir(p.Home), p.Token, p.Tree)
 	if err != nil {
 		t.Error(err)
 	}
-	host, _ := os.Hostname()
-	etc, _ := os.ReadFile("/etc/hostname")
-	passwd, _ := os.Stat("/etc/passwd")
-	fmt.Fprintln(&b, text, host, string(etc), passwd.Mode(), passwd.ModTime(), passwd.Size(), mountsOf(t))
-	for _, dir := range []string{"/", "/etc", "/usr", "/var", "/home", "/root", "/run", "/dev", "/tmp", "/var/tmp", "/dev/shm", "/sys/fs/cgroup"} {
-		found, _ := filepath.Glob(dir + "/*" + p.Token + "*")
-		fmt.Fprintln(&b, dir, found)
-	}
-	fmt.Fprintln(&b, "processes", carrying(p.Token))
-	return b.String()
-}
-
-// carrying returns the processes with a word in their command lines.
-func carrying(word string) []string {
-	var found []string
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, name := range lines {
-		if line, _ := os.ReadFile(name); strings.Contains(string(line), word) {
-			found = append(found, filepath.Dir(name))
-		}
-	}
-	return found
+	return text
 }
 
 // TestHostile has subjects do what they can to the machine. What they find is judged
@@ -115,7 +90,7 @@ func TestHostile(t *testing.T) {
 	for move, want := range map[string]map[string]string{
 		"reads": {
 			"secret": "ENOENT", "secret here": "ENOENT", "secret beside": "ENOENT", "/root": "[] <nil>", "/run": "[] <nil>",
-			"/tmp": "[] <nil>", "/var/tmp": "[] <nil>", "/dev/shm": "[] <nil>", "of other processes": "0",
+			"/tmp": "[] <nil>", "/var/tmp": "[] <nil>", "/dev/shm": "[] <nil>", "of other processes": "0", "environment": "false",
 		},
 		"writes": {
 			"/": "EROFS", "/etc": "EROFS", "/usr": "EROFS", "/var": "EROFS", "/home": "EROFS", "/root": "EROFS", "/run": "EROFS",
@@ -128,20 +103,20 @@ func TestHostile(t *testing.T) {
 			"mount": "EPERM", "unmount": "EPERM", "remount": "EPERM", "root": as("EPERM", "EINVAL"), "reboot": "EPERM",
 		},
 		"dials":   {"out": "ENETUNREACH", "runner": "ENETUNREACH", "socket": "ECONNREFUSED", "path": "ENOENT", "names": "ENETUNREACH"},
-		"unmasks": {"secret": as("0", "no namespace")},
+		"kills":   {"all": "<nil>"},
+		"unmasks": {"secret": as("{}", "no namespace")},
 		"fills":   {"files": "ENOSPC", "fewer than": "true", "memory": "ENOSPC", "sparse": "EFBIG"},
-		"odd":     {"fifo": "<nil>", "names": "<nil>", "deep": "<nil>"},
+		"odd":     {"fifo": "<nil>", "names": "<nil>", "outside": "EROFS"},
+		"deep":    {"deep": "<nil>"},
+		"forks":   {"forks": "EAGAIN", "fewer than": "true"},
+		"flees":   {"fled": "true"},
 	} {
 		t.Run(move, func(t *testing.T) {
 			p, s := stake(t)
 			if shared := s.Shares(); shared != "" {
 				t.Skip(shared)
 			}
-			text, err := json.Marshal(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			cmd := command("hostile", move, string(text))
+			cmd := command(hostile.Args(move, p)...)
 			cmd.Dir = p.Home
 			wrap(t, s, cmd)
 			out, err := cmd.CombinedOutput()
@@ -172,7 +147,7 @@ func TestStubborn(t *testing.T) {
 				t.Skip(shared)
 			}
 			s.CPU = time.Second
-			cmd := command("stubborn", how, p.Token)
+			cmd := command(hostile.Args(how, p)...)
 			wrap(t, s, cmd)
 			out, err := cmd.StdoutPipe()
 			if err == nil {
@@ -186,7 +161,7 @@ func TestStubborn(t *testing.T) {
 			if line, err := r.ReadString('\n'); line != "ready\n" {
 				t.Fatalf("it said %q (%v)", line, err)
 			}
-			if how != "leave" && len(carrying(p.Token)) == 0 {
+			if how != "leave" && len(hostile.Carrying(p.Token)) == 0 {
 				t.Error("nothing is there to hold on")
 			}
 			if how == "stay" || how == "stop" {
