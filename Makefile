@@ -2,7 +2,7 @@
 
 GOLANGCI = go tool -modfile=tools/go.mod golangci-lint
 
-.PHONY: check fmt vet lint arch test race golden soak zoo bench tidy-check
+.PHONY: check fmt vet lint arch test race golden soak kills zoo bench tidy-check
 
 check: fmt vet lint arch test
 
@@ -31,6 +31,9 @@ golden:
 
 soak:
 	go run ./cmd/fsbench run --profile soak --sandbox mem
+
+kills:
+	FSBENCH_KILLS=200 go test -count=1 -timeout 60m -v -run '^TestKilled$$' ./cmd/fsbench
 
 zoo:
 	go run ./cmd/fsbench zoo
