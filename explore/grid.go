@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/model"
@@ -68,7 +69,7 @@ type Point struct {
 	Rules   []spec.RuleID // broken
 	Unknown bool          // the subject itself said that it cannot tell what became of the call
 	Fired   Fired
-	Why     string // of a skip, and of what broke
+	Why     string // of a skip, of what broke, and what did not strike or could not be seen
 }
 
 // Fired counts the faults that struck: those of the kernel itself, and those that the
@@ -135,6 +136,12 @@ func (m Map) Blank() string {
 	switch n := len(m.Steps); {
 	case len(m.Points) == 1 && m.Points[0].Unknown:
 		return "what becomes of the call is not known even if nobody disturbs it"
+	case n == 0 && len(m.Points) > 0 && m.Skip() == "" && m.Err() == nil:
+		why := "no step of the subject was seen below the root"
+		if unseen, _, _ := strings.Cut(m.Points[0].Why, "; "); unseen != "" {
+			why += ": " + unseen
+		}
+		return why
 	case n > MostSteps:
 		return fmt.Sprintf("the call takes %d steps below the root, and more than %d are not explored", n, MostSteps)
 	}
@@ -298,6 +305,7 @@ func (p *Point) judge(t tried) {
 		p.Rules = append(p.Rules, f.Rule)
 	}
 	p.Unknown, p.Fired = saidUnknown(t.run), fired(t.run)
+	p.Why = strings.Join(t.run.Unfired, "; ")
 	switch {
 	case errors.Is(t.err, sandbox.ErrCannot):
 		p.Verdict, p.Why = Skip, t.err.Error()

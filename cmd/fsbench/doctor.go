@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/fsbench/fsbench/reports"
+	"github.com/fsbench/fsbench/sandbox"
 	"github.com/fsbench/fsbench/sandbox/disk"
+	"github.com/fsbench/fsbench/sandbox/jail"
 	"github.com/fsbench/fsbench/scenarios"
 	"github.com/fsbench/fsbench/vfs/memfs"
 	"github.com/fsbench/fsbench/vfs/osfs"
@@ -37,6 +39,8 @@ type health struct {
 	Mem      string   `json:"memory_conformance"`
 	Disk     string   `json:"disk_conformance"`
 	Sandbox  string   `json:"disk_sandbox"`
+	Jail     string   `json:"jail"`   // of foreign subjects
+	Engine   string   `json:"engine"` // what stops them at their steps
 	Notes    []string `json:"notes"`
 	Cures    []string `json:"cures"`
 	Profiles []string `json:"profiles"`
@@ -52,7 +56,7 @@ func (c *doctorCmd) Run(a *app) error {
 	}
 	h := health{
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, Root: os.Geteuid() == 0, Dir: dir, Notes: []string{}, Cures: []string{},
-		Mem: "ok", Disk: "ok", Sandbox: "ok",
+		Mem: "ok", Disk: "ok", Sandbox: "ok", Jail: "none", Engine: "none",
 	}
 	cred := memfs.Cred{UID: 1000, GID: 1000, Umask: 0o022}
 	if err := vfstest.TestFS(memfs.New(cred).As(cred), "/"); err != nil {
@@ -65,6 +69,7 @@ func (c *doctorCmd) Run(a *app) error {
 	if err != nil {
 		h.Sandbox = err.Error()
 	} else {
+		h.foreign(lab)
 		h.Notes = append(h.Notes, lab.Notes()...)
 		h.Cures = append(h.Cures, lab.Cures()...)
 		if err := lab.Close(); err != nil {
@@ -76,6 +81,30 @@ func (c *doctorCmd) Run(a *app) error {
 	}
 	return c.print(a, h)
 }
+
+// foreign finds out how programs of somebody else can be explored.
+func (h *health) foreign(lab *disk.Lab) {
+	subject := disk.Foreign{Env: jail.Environment()}
+	h.Jail = "ok"
+	if err := lab.Admit(subject); err != nil {
+		h.Jail = "none: " + plain(err)
+		if err := lab.Trust(subject); err == nil {
+			h.Jail += "; foreign subjects run with --trusted-subject only"
+		}
+	}
+	e, err := lab.Engine()
+	if err != nil {
+		h.Engine = "none: " + plain(err)
+		return
+	}
+	h.Engine = e.String()
+	if e.Why != "" {
+		h.Engine += ", for want of a better one: " + e.Why
+	}
+}
+
+// plain is err without what is said of all that a sandbox cannot do.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), sandbox.ErrCannot.Error()+": ") }
 
 func (h *health) disk(dir string) error {
 	fsys, err := osfs.Probe(dir)
@@ -120,6 +149,8 @@ func (c *doctorCmd) print(a *app, h health) error {
 		fmt.Fprintf(a.out, "disk          conformance in %s: %s\n", h.Dir, h.Disk)
 		fmt.Fprintf(a.out, "capabilities  %s\n", strings.Join(h.Caps, " "))
 		fmt.Fprintf(a.out, "disk sandbox  %s\n", h.Sandbox)
+		fmt.Fprintf(a.out, "jail          %s\n", h.Jail)
+		fmt.Fprintf(a.out, "engine        %s\n", h.Engine)
 		for _, n := range h.Notes {
 			fmt.Fprintf(a.out, "note          %s\n", n)
 		}

@@ -61,7 +61,7 @@ const (
 type ground struct {
 	subject  reports.Subject
 	sandbox  string
-	engine   string // what strikes: port is the subject's own file system port
+	engine   disk.Engine // what strikes: port is the subject's own file system port
 	arena    fsbench.Arena
 	control  func(mutant string) (fsbench.Arena, error)
 	warm     bool   // the subject's threads may have to be ordered
@@ -124,7 +124,7 @@ func (c *exploreCmd) ground(a *app) (ground, func() error, error) {
 		return ground{}, nil, usage(err)
 	}
 	g := ground{
-		subject: sub.reportsAs(), sandbox: c.Sandbox, engine: "port",
+		subject: sub.reportsAs(), sandbox: c.Sandbox, engine: disk.Engine{Name: "port"},
 		replayed: fmt.Sprintf("--sandbox %s --subject %s", c.Sandbox, c.Subject),
 	}
 	in, done := subject.memory, func() error { return nil }
@@ -271,8 +271,6 @@ func (r *exploration) inconclusive() string {
 			skip = cmp.Or(skip, m.Base.Name+": "+m.Skip())
 		case m.Blank() != "":
 			return m.Base.Name + ": " + m.Blank()
-		case len(m.Steps) == 0:
-			return m.Base.Name + ": no step of the subject was seen below the root"
 		case m.Struck() == 0:
 			return m.Base.Name + ": nothing that was tried struck"
 		default:

@@ -305,6 +305,7 @@ type (
 		Version  string        `json:"version"`
 		Sandbox  string        `json:"sandbox"`
 		Engine   string        `json:"engine"`
+		Limits   string        `json:"engine_limits,omitempty"`
 		Trusted  bool          `json:"trusted_subject,omitempty"` // it ran without a jail
 		Runs     int           `json:"runs"`
 		Faults   explore.Fired `json:"faults"` // that struck
@@ -317,7 +318,7 @@ type (
 
 func (r *exploration) json() exploreJSON {
 	out := exploreJSON{
-		Subject: r.subject.Name, Version: r.subject.Version, Sandbox: r.sandbox, Engine: r.engine, Trusted: r.loose,
+		Subject: r.subject.Name, Version: r.subject.Version, Sandbox: r.sandbox, Engine: string(r.engine.Name), Limits: r.engine.Name.Limits(), Trusted: r.loose,
 		Steps: []stepJSON{}, Calls: []callJSON{}, Findings: []findingJSON{}, Controls: []controlJSON{},
 	}
 	for _, f := range r.controls {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fsbench/fsbench"
 	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/faults/supervisor"
 	"github.com/fsbench/fsbench/reports"
 	"github.com/fsbench/fsbench/runner"
 	"github.com/fsbench/fsbench/sandbox"
@@ -35,6 +36,7 @@ type foreign struct {
 	Preset   string        `placeholder:"NAME" help:"With --mcp: a binding that is known; filesystem."`
 	Read     []string      `placeholder:"PATH" sep:"none" help:"File or folder that CMD may read beside the system's own and what its arguments name."`
 	Deadline time.Duration `default:"20s" help:"How long one call of CMD may take; what became of it is unknown then."`
+	Engine   string        `default:"any" enum:"any,ptrace,notify" help:"What stops CMD at its steps: ptrace, or notify, which sees no results; any is the better one that works here."`
 	Trusted  bool          `name:"trusted-subject" help:"Run CMD although nothing keeps it from the rest of this machine."`
 	Cmd      []string      `arg:"" optional:"" passthrough:"" name:"cmd" help:"Subject, after --."`
 }
@@ -126,9 +128,15 @@ func (f foreign) admit(lab *disk.Lab, out string) (loose bool, err error) {
 		return true, lab.Trust(subject)
 	}
 	if errors.Is(err, sandbox.ErrCannot) {
-		err = fmt.Errorf("%w; fsbench doctor says what would help, and --trusted-subject runs it all the same", err)
+		return false, refused(err, "fsbench doctor says what would help, and --trusted-subject runs it all the same")
 	}
 	return false, err
+}
+
+// refused is how a command ends that this machine cannot carry out: what it was to find
+// out is not known.
+func refused(err error, help string) error {
+	return &exit{reports.ExitInconclusive, fmt.Errorf("%w; %s", err, help)}
 }
 
 func (f foreign) server() (sut.Driver, error) {
@@ -174,6 +182,21 @@ func probing(lab *disk.Lab) (sut.Env, error) {
 	}}, nil
 }
 
+// engine chooses what stops the subject at its steps.
+func (f foreign) engine(lab *disk.Lab) (disk.Engine, error) {
+	if f.Engine != "" && f.Engine != anyEngine {
+		lab.Use(supervisor.Engine(f.Engine))
+	}
+	e, err := lab.Engine()
+	if errors.Is(err, sandbox.ErrCannot) {
+		err = refused(err, "fsbench doctor says what would help")
+	}
+	return e, err
+}
+
+// anyEngine is the best one that works here.
+const anyEngine = "any"
+
 // ground is where the subject is explored, with the controls in its place.
 func (f foreign) ground(ctx context.Context, out string) (ground, func() error, error) {
 	lab, err := disk.NewLab("")
@@ -195,12 +218,15 @@ func (f foreign) ground(ctx context.Context, out string) (ground, func() error, 
 		}
 		return arena, err
 	}
-	g := ground{sandbox: "disk", engine: "ptrace", warm: true, replayed: "--sandbox disk " + f.String()}
+	g := ground{sandbox: "disk", warm: true, replayed: "--sandbox disk " + f.String()}
 	g.control = func(mutant string) (fsbench.Arena, error) {
 		bad := foreign{Stdio: true, Cmd: []string{"/proc/self/exe", "serve", "--stdio", "--subject", "mutant:" + mutant}}
 		return enter(bad)
 	}
 	if g.loose, err = f.admit(lab, out); err == nil {
+		g.engine, err = f.engine(lab)
+	}
+	if err == nil {
 		g.arena, err = enter(f)
 	}
 	if err == nil {
@@ -234,6 +260,9 @@ func (f foreign) String() string {
 	}
 	add("--preset", f.Preset)
 	add("--binding", f.Binding)
+	if f.Engine != anyEngine {
+		add("--engine", f.Engine)
+	}
 	for _, p := range f.Read {
 		add("--read", p)
 	}

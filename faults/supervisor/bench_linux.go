@@ -93,10 +93,11 @@ func (l *line) drained() bool {
 	return waiting == 0
 }
 
-// New checks the plan.
+// New checks the plan. It fails with an error matching ErrCannot where the engine
+// cannot carry it out.
 func New(opt Options) (*Supervisor, error) {
-	if err := opt.Plan.Check(); err != nil {
-		return nil, fmt.Errorf("arm: %w", err)
+	if err := opt.check(); err != nil {
+		return nil, err
 	}
 	return &Supervisor{opt: opt, fired: map[string]bool{}}, nil
 }
@@ -112,7 +113,7 @@ func (s *Supervisor) Wrap(cmd *exec.Cmd) error {
 		return cmd.Err
 	}
 	o := order{
-		Path: cmd.Path, Argv: cmd.Args, Base: s.opt.Base, Plan: s.left(), Call: s.calling(), Crowd: s.crowd(), Free: s.opt.Free, Watch: s.opt.Watch,
+		Engine: s.opt.Engine, Path: cmd.Path, Argv: cmd.Args, Base: s.opt.Base, Plan: s.left(), Call: s.calling(), Crowd: s.crowd(), Free: s.opt.Free, Watch: s.opt.Watch,
 		Record: s.opt.Record, After: s.opt.After != nil,
 	}
 	if len(o.Argv) == 0 {
@@ -193,12 +194,14 @@ func (l *line) answer(a answer) error {
 // Rearm puts another plan in force around the processes that there are, and begins
 // to count anew. They must be at rest.
 func (s *Supervisor) Rearm(plan faults.Plan, watch []string, sink trace.Sink) error {
-	if err := plan.Check(); err != nil {
-		return fmt.Errorf("arm: %w", err)
+	opt := s.opt
+	opt.Plan, opt.Watch, opt.Sink = plan, watch, sink
+	if err := opt.check(); err != nil {
+		return err
 	}
 	s.handOver()
 	s.mu.Lock()
-	s.opt.Plan, s.opt.Watch, s.opt.Sink = plan, watch, sink
+	s.opt = opt
 	s.fired, s.steps, s.touched, s.blind, s.crashed, s.err, s.call = map[string]bool{}, nil, nil, nil, false, nil, 0
 	s.lines = slices.DeleteFunc(s.lines, func(l *line) bool {
 		select {

@@ -164,6 +164,14 @@ func unseen(err error) error {
 	if errors.Is(err, unix.EFAULT) {
 		return nil
 	}
+	return blind(err)
+}
+
+// blind says why a call could not be understood.
+func blind(err error) error {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("%w: %w: the subject is not dumpable, as it has asked for or since its program may not be read", errBlind, err)
+	}
 	return fmt.Errorf("%w: %w", errBlind, err)
 }
 
@@ -246,7 +254,7 @@ func (w *owner) lexical(start, text string) (rel string, below bool, err error) 
 		case errors.Is(err, unix.ENOENT):
 			return "", false, nil // no such descriptor
 		case err != nil:
-			return "", false, fmt.Errorf("%w: %w", errBlind, err)
+			return "", false, blind(err)
 		}
 		abs = path.Join(string(buf[:n]), text)
 	}
@@ -261,7 +269,7 @@ func (w *owner) opened(p string) (rel string, below bool, err error) {
 	case errors.Is(err, unix.ENOENT):
 		return "", false, nil // no such descriptor
 	case err != nil:
-		return "", false, fmt.Errorf("%w: %w", errBlind, err)
+		return "", false, blind(err)
 	}
 	return rel, below, nil
 }

@@ -19,6 +19,9 @@ type Supervisor struct{}
 // New says that.
 func New(Options) (*Supervisor, error) { return nil, ErrCannot }
 
+// Probe says that too.
+func Probe(Engine, string, func(*exec.Cmd) error) error { return ErrCannot }
+
 // Wrap is never called.
 func (*Supervisor) Wrap(*exec.Cmd) error { return ErrCannot }
 

@@ -18,6 +18,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/fsbench/fsbench/faults"
@@ -29,8 +30,60 @@ import (
 // process.
 var ErrCannot = errors.New("no process can be supervised here")
 
+// Engine is a way to stop a subject at its steps.
+type Engine string
+
+// The engines.
+const (
+	Ptrace Engine = "ptrace" // stops it before and after each; what a step came to is seen, and can be changed
+	Notify Engine = "notify" // has the kernel ask before each; see Limits
+)
+
+// Engines lists every Engine, the better ones first.
+var Engines = []Engine{Ptrace}
+
+// Limits says what an engine cannot do; empty if it can do everything.
+func (e Engine) Limits() string {
+	if e == Notify {
+		return "no results, EINTR possible"
+	}
+	return ""
+}
+
+// check reports what is asked for that an engine cannot do. Left undone it would look
+// like something that the subject has survived.
+func (o Options) check() error {
+	if err := o.Plan.Check(); err != nil {
+		return fmt.Errorf("arm: %w", err)
+	}
+	if o.Engine != Notify {
+		return nil
+	}
+	cannot := func(what string) error {
+		return fmt.Errorf("%w: the engine notify sees no results: %s", ErrCannot, what)
+	}
+	if o.Record || o.After != nil {
+		return cannot("nothing that the subject does can be recorded")
+	}
+	for _, in := range o.Plan.Injections {
+		switch {
+		case in.When.After:
+			return cannot("injection " + in.ID + " comes after a step")
+		case in.Do.Short != nil:
+			return cannot("injection " + in.ID + " cuts a write short")
+		case in.Do.Errno == "EINTR":
+			return cannot("whether the call is made again after injection " + in.ID + " is not known")
+		case slices.Contains(o.Watch, in.ID):
+			return cannot("whether the kernel refuses " + in.ID + " is not known")
+		}
+	}
+	return nil
+}
+
 // Options says what is to happen, and where.
 type Options struct {
+	Engine Engine // Ptrace if empty
+
 	Base string // absolute path of the sandbox's tree, free of links
 	Plan faults.Plan
 	Sink trace.Sink
@@ -69,6 +122,7 @@ type Options struct {
 const (
 	ownerName = "fsbench-owner"
 	shimName  = "fsbench-shim"
+	probeName = "fsbench-probe" // a subject that makes one step
 )
 
 // exitOwner is how an owner or a shim ends that could not start its subject.
@@ -76,6 +130,8 @@ const exitOwner = 125
 
 // order is what an owner is told.
 type order struct {
+	Engine Engine
+
 	Path string
 	Argv []string
 	Base string

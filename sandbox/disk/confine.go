@@ -29,7 +29,7 @@ func (l *Lab) Admit(f Foreign) error {
 	}
 	s := l.subject()
 	if shared := s.Shares(); shared != "" {
-		return fmt.Errorf("%w: a foreign subject would share with the bench %s; fsbench doctor says what to do", sandbox.ErrCannot, shared)
+		return fmt.Errorf("%w: a foreign subject would share with the bench %s", sandbox.ErrCannot, shared)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

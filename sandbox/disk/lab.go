@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/fsbench/fsbench/faults/supervisor"
 	"github.com/fsbench/fsbench/sandbox"
 	"github.com/fsbench/fsbench/sandbox/jail"
 	"github.com/fsbench/fsbench/vfs"
@@ -37,8 +38,12 @@ type Lab struct {
 	open    bool // for want of mounts nothing of the host's is hidden from subjects
 	foreign Foreign
 
-	mu   sync.Mutex
-	idle []*Sandbox // for foreign subjects, at rest
+	engineMu sync.Mutex // held while it is found out
+	engine   Engine
+
+	mu      sync.Mutex
+	idle    []*Sandbox          // for foreign subjects, at rest
+	engines []supervisor.Engine // one of which is to be used; nil for any
 
 	crowd atomic.Bool // a foreign subject takes its steps in several threads at a time
 }

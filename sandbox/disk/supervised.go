@@ -22,16 +22,28 @@ var _ sandbox.Armed = (*supervised)(nil)
 
 func (a *armed) supervised(sink trace.Sink) (sandbox.Armed, error) {
 	if sup := a.s.sup; sup != nil {
-		return &supervised{a, sup}, sup.Rearm(a.plan, a.watch, sink)
+		return &supervised{a, sup}, cannot(sup.Rearm(a.plan, a.watch, sink))
+	}
+	engine, err := a.s.lab.Engine()
+	if err != nil {
+		return nil, err
 	}
 	sup, err := supervisor.New(supervisor.Options{
-		Base: a.s.base, Plan: a.plan, Sink: sink, Watch: a.watch, Hands: sandbox.Attempt(a.s.Edit), Look: a.s.Observe, Crowd: &a.s.lab.crowd,
+		Engine: engine.Name, Base: a.s.base, Plan: a.plan, Sink: sink, Watch: a.watch, Hands: sandbox.Attempt(a.s.Edit), Look: a.s.Observe, Crowd: &a.s.lab.crowd,
 	})
-	if errors.Is(err, supervisor.ErrCannot) {
-		err = fmt.Errorf("%w: %w", sandbox.ErrCannot, err)
+	if err != nil {
+		return nil, cannot(err)
 	}
 	a.s.sup = sup
-	return &supervised{a, sup}, err
+	return &supervised{a, sup}, nil
+}
+
+// cannot says of what a supervisor cannot do that the sandbox cannot.
+func cannot(err error) error {
+	if errors.Is(err, supervisor.ErrCannot) {
+		return fmt.Errorf("%w: %w", sandbox.ErrCannot, err)
+	}
+	return err
 }
 
 // Child implements sandbox.Armed. The owner is confined as its subject is.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,6 +48,9 @@ func (s Spec) Cures() []string {
 			found = []string{fmt.Sprintf("tracing is refused (%v): in a container, docker run --cap-add SYS_PTRACE --security-opt seccomp=unconfined", err)}
 		}
 		lines = append(lines, found...)
+	}
+	if err := filtering(); err != nil {
+		lines = append(lines, fmt.Sprintf("filters of system calls are refused (%v), and nothing else stops a subject at its steps: in a container, docker run --security-opt seccomp=unconfined; elsewhere, a kernel with CONFIG_SECCOMP_FILTER", err))
 	}
 	return lines
 }
@@ -94,6 +98,17 @@ func mayMount() bool {
 func filtered() bool {
 	mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
 	return err == nil && mode == unix.SECCOMP_MODE_FILTER
+}
+
+// filtering asks whether a filter may be put on a process; to try it would be for good.
+func filtering() error {
+	action := uint32(unix.SECCOMP_RET_TRACE)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	runtime.KeepAlive(&action)
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // tracing tries whether a process may be traced that this one has started.

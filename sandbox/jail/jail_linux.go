@@ -28,16 +28,17 @@ const (
 )
 
 // ladder lists what is tried, the most first. An ordinary user needs a namespace
-// of users to get any other. Root in a container is often refused all of them, and
-// can do without where there is nothing to mount.
+// of users to get any other. Both are often refused all of them, root in a container
+// and users by the machine's owner, and can do without where there is nothing to mount.
 func (s Spec) ladder() []namespaces {
-	switch {
-	case os.Geteuid() != 0:
-		return []namespaces{ownUsers | ownMounts | apart, ownUsers | ownMounts}
-	case s.mounts():
-		return []namespaces{ownMounts | apart, ownMounts}
+	own := ownMounts
+	if os.Geteuid() != 0 {
+		own |= ownUsers
 	}
-	return []namespaces{ownMounts | apart, 0}
+	if s.mounts() {
+		return []namespaces{own | apart, own}
+	}
+	return []namespaces{own | apart, 0}
 }
 
 // mounts reports whether anything is to be mounted.
