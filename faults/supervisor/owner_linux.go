@@ -91,8 +91,11 @@ type owner struct {
 	crowd   bool          // more than one thread was held at a time
 	rest    time.Duration // for which all threads were seen to do nothing
 	polled  time.Time     // when that was last seen; zero if they did something since
+	unrest  time.Time     // since when a step has waited for that; zero if none has
 	touched map[faults.Touch]bool
 	rec     *recorder // if the subject is recorded
+
+	restless bool // it was given up to wait for rest
 }
 
 // proc is one process of the subject.
@@ -224,6 +227,9 @@ func (w *owner) seize(pid int) error {
 // loop goes from stop to stop until the subject ends, and returns its status.
 func (w *owner) loop() (int, error) {
 	for {
+		if err := w.impatient(); err != nil && !errors.Is(err, unix.ESRCH) {
+			return 0, err
+		}
 		var ws unix.WaitStatus
 		tid, err := w.wait(&ws)
 		switch {
@@ -355,6 +361,7 @@ func (w *owner) arm(o arming) {
 	}
 	w.plan, w.keys = newPlan(o.Plan, o.Watch), newKeys(o.Plan.Names)
 	w.crowd = w.crowd || o.Crowd
+	w.unrest, w.restless = time.Time{}, false
 	w.recount()
 	w.again()
 }

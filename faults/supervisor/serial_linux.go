@@ -56,11 +56,10 @@ const (
 func (w *owner) next() error {
 	w.engine.census()
 	working, napping := w.busy()
-	switch {
-	case working:
+	if working {
 		w.moved()
-		fallthrough
-	case napping:
+	}
+	if working || napping {
 		time.Sleep(pause / 2)
 		return nil
 	}
@@ -89,10 +88,42 @@ func (w *owner) next() error {
 	if err != nil {
 		return err
 	}
+	return w.admit(i)
+}
+
+func (w *owner) admit(i int) error {
 	h := w.held[i]
 	w.moved()
+	w.unrest = time.Time{}
 	w.held = slices.Delete(w.held, i, i+1)
 	return w.release(h.t, h.u)
+}
+
+// mostUnrest is how long a step waits for a subject to come to rest. One may have a
+// thread that never does, or a child that starts another and ends, for ever.
+const mostUnrest = 5 * time.Second
+
+// impatient lets a step go that has waited for too long, and says that the order of the
+// steps is none. From then on there is nothing to wait for.
+func (w *owner) impatient() error {
+	if len(w.held) == 0 {
+		return nil
+	}
+	if w.unrest.IsZero() {
+		w.unrest = time.Now()
+	}
+	if !w.restless && time.Since(w.unrest) < mostUnrest {
+		return nil
+	}
+	if !w.restless {
+		w.restless = true
+		if err := w.bench.ask(report{Blind: fmt.Sprintf("its threads did not come to rest in %v: the order of its steps is not known", mostUnrest)}); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.admit(0)
 }
 
 // moved notes that the subject did something.

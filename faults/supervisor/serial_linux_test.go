@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -194,5 +195,18 @@ os.wait()`)
 		if got := l.content(name); got != "" {
 			t.Errorf("%s is %q, want an empty file", name, got)
 		}
+	}
+}
+
+// TestNoRest: a subject that never comes to rest is not held for ever, and what it
+// shows proves nothing.
+func TestNoRest(t *testing.T) {
+	l := newLab(t, "")
+	out, state := l.run("/bin/sh", "-c", "while :; do :; done & echo x > d/f; echo y > d/g; kill $!")
+	if state != "exit status 0" || l.content("ws/d/g") != "y\n" {
+		t.Errorf("%s: %s", state, out)
+	}
+	if got := l.sup.Unfired(); len(got) != 1 || !strings.Contains(got[0], "did not come to rest") {
+		t.Errorf("Unfired = %q, want why nothing is known", got)
 	}
 }
