@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,10 +37,13 @@ type foreign struct {
 	Binding  string        `placeholder:"FILE" help:"With --mcp: YAML that says which tools are meant."`
 	Preset   string        `placeholder:"NAME" help:"With --mcp: a binding that is known; filesystem."`
 	Read     []string      `placeholder:"PATH" sep:"none" help:"File or folder that CMD may read beside the system's own and what its arguments name."`
+	Prepare  string        `placeholder:"LINE" help:"Run this shell line once before the first scenario, with the network, in a folder that CMD then finds at {cache}, read-only."`
 	Deadline time.Duration `default:"20s" help:"How long one call of CMD may take; what became of it is unknown then."`
 	Engine   string        `default:"any" enum:"any,ptrace,notify" help:"What stops CMD at its steps: ptrace, or notify, which sees no results; any is the better one that works here."`
 	Trusted  bool          `name:"trusted-subject" help:"Run CMD although nothing keeps it from the rest of this machine."`
 	Cmd      []string      `arg:"" optional:"" passthrough:"" name:"cmd" help:"Subject, after --."`
+
+	name string // of a program, as it was given
 }
 
 // argv is the command line of the subject.
@@ -63,7 +68,7 @@ func (f foreign) check() error {
 	switch {
 	case ways > 1:
 		return errors.New("--stdio, --mcp and --exec: want one of them")
-	case !f.given() && (ways > 0 || f.Binding != "" || f.Preset != "" || len(f.Read) > 0):
+	case !f.given() && (ways > 0 || f.Binding != "" || f.Preset != "" || len(f.Read) > 0 || f.Prepare != ""):
 		return errors.New("want a command after --, as in: fsbench explore --stdio -- fsbench serve --stdio")
 	case !f.MCP && (f.Binding != "" || f.Preset != ""):
 		return errors.New("--binding and --preset: want --mcp with them")
@@ -85,7 +90,7 @@ func (f foreign) arena(lab *disk.Lab) (fsbench.Arena, error) {
 	case f.Exec:
 		a.Driver = execsut.New(execsut.Options{
 			Plain: execsut.PlainArgv(f.argv()...),
-			Info:  sut.Info{Name: f.argv()[0], Version: "unknown", Roles: []sut.Role{sut.RoleTools}, Features: []string{string(spec.CallWrite)}},
+			Info:  sut.Info{Name: cmp.Or(f.name, f.argv()[0]), Version: "unknown", Roles: []sut.Role{sut.RoleTools}, Features: []string{string(spec.CallWrite)}},
 		})
 	default:
 		var probe sut.Env
@@ -110,19 +115,47 @@ func (f foreign) admit(lab *disk.Lab, out string) (loose bool, err error) {
 	if err != nil {
 		return false, usage(err)
 	}
-	for _, p := range f.Read {
-		if p, err = filepath.Abs(p); err != nil {
-			return false, err
-		}
-		read = append(read, p)
-	}
-	if out, err = filepath.Abs(out); err != nil {
+	// What it was prepared with it has anyway.
+	read = slices.DeleteFunc(read, func(p string) bool { return strings.HasPrefix(p, lab.Dir+"/") })
+	also, err := f.shown()
+	if err != nil {
 		return false, err
 	}
-	subject := disk.Foreign{Read: read, Env: jail.Environment()}
-	if _, err := os.Stat(out); err == nil {
-		subject.Hide = []string{out}
+	hide, err := hidden(out)
+	if err != nil {
+		return false, err
 	}
+	return f.confine(lab, disk.Foreign{Read: append(read, also...), Hide: hide, Env: jail.Environment()})
+}
+
+// shown lists what --read names.
+func (f foreign) shown() ([]string, error) {
+	var out []string
+	for _, p := range f.Read {
+		p, err := filepath.Abs(p)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// hidden lists what no subject sees beside the usual: the report folder, if there is one.
+func hidden(out string) ([]string, error) {
+	out, err := filepath.Abs(out)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(out); err != nil {
+		return nil, nil //nolint:nilerr // there is nothing to hide
+	}
+	return []string{out}, nil
+}
+
+// confine lets a subject in. It reports whether nothing keeps it from the rest of this
+// machine.
+func (f foreign) confine(lab *disk.Lab, subject disk.Foreign) (loose bool, err error) {
 	err = lab.Admit(subject)
 	if errors.Is(err, sandbox.ErrCannot) && f.Trusted {
 		return true, lab.Trust(subject)
@@ -137,6 +170,41 @@ func (f foreign) admit(lab *disk.Lab, out string) (loose bool, err error) {
 // out is not known.
 func refused(err error, help string) error {
 	return &exit{reports.ExitInconclusive, fmt.Errorf("%w; %s", err, help)}
+}
+
+// prepared returns the subject as it is once --prepare has run.
+func (f foreign) prepared(ctx context.Context, lab *disk.Lab, out string) (foreign, error) {
+	if f.Prepare == "" {
+		return f, nil
+	}
+	if _, err := f.confine(lab, disk.Foreign{}); err != nil {
+		return f, err
+	}
+	read, err := jail.Needs(strings.Fields(f.Prepare), lab.Dir)
+	if err != nil {
+		return f, usage(fmt.Errorf("--prepare: %w", err))
+	}
+	hide, err := hidden(out)
+	if err != nil {
+		return f, err
+	}
+	also, err := f.shown()
+	if err != nil {
+		return f, err
+	}
+	env, resolver := jail.NetworkNeeds()
+	cache, err := lab.Prepare(ctx, f.Prepare, disk.Foreign{
+		Read: slices.Concat(read, also, resolver), Hide: hide, Env: append(jail.Environment(), env...),
+	})
+	if err != nil {
+		return f, err
+	}
+	f.name, f.Cmd = f.argv()[0], slices.Clone(f.Cmd)
+	for i, word := range f.Cmd {
+		f.Cmd[i] = strings.ReplaceAll(word, "{cache}", cache)
+	}
+	f.Binding = strings.ReplaceAll(f.Binding, "{cache}", cache)
+	return f, nil
 }
 
 func (f foreign) server() (sut.Driver, error) {
@@ -223,7 +291,10 @@ func (f foreign) ground(ctx context.Context, out string) (ground, func() error, 
 		bad := foreign{Stdio: true, Cmd: []string{"/proc/self/exe", "serve", "--stdio", "--subject", "mutant:" + mutant}}
 		return enter(bad)
 	}
-	if g.loose, err = f.admit(lab, out); err == nil {
+	if f, err = f.prepared(ctx, lab, out); err == nil {
+		g.loose, err = f.admit(lab, out)
+	}
+	if err == nil {
 		g.engine, err = f.engine(lab)
 	}
 	if err == nil {
@@ -263,6 +334,7 @@ func (f foreign) String() string {
 	if f.Engine != anyEngine {
 		add("--engine", f.Engine)
 	}
+	add("--prepare", f.Prepare)
 	for _, p := range f.Read {
 		add("--read", p)
 	}

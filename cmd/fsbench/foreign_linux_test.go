@@ -131,6 +131,28 @@ func TestStrangerIsRefused(t *testing.T) {
 	}
 }
 
+// TestPreparedSubject: a subject runs from the folder that it was prepared in, under the
+// name that it was given; and what goes wrong before that is one line.
+func TestPreparedSubject(t *testing.T) {
+	f := foreign{
+		Exec: true, Cmd: []string{"--", "{cache}/put", "{path}"},
+		Prepare: `printf '#!/bin/sh\ncat > "$1"\n' > put; chmod 755 {cache}/put`,
+	}
+	g := enter(t, f)
+	s := explore.Bases("")[0]
+	j := fsbench.Judge(t.Context(), g.arena, s)
+	if j.Err != nil || len(j.Verdict.Findings) > 0 {
+		t.Errorf("%v, %+v", j.Err, j.Verdict.Findings)
+	}
+	if g.subject.Name != "{cache}/put" || !strings.Contains(g.replayed, "--prepare 'printf") || !strings.HasSuffix(g.replayed, "-- {cache}/put {path}") {
+		t.Errorf("it is called %s, and replayed with %s", g.subject.Name, g.replayed)
+	}
+	f.Prepare = "echo one; echo two; exit 7"
+	if _, _, err := f.ground(t.Context(), t.TempDir()); err == nil || err.Error() != `prepare "echo one; echo two; exit 7": exit status 7: two` {
+		t.Errorf("a failure is told as %v", err)
+	}
+}
+
 func TestForeignFlags(t *testing.T) {
 	for _, tt := range []struct {
 		name string

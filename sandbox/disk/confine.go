@@ -92,7 +92,7 @@ func (l *Lab) choose() {
 func (l *Lab) confine(base string) jail.Spec {
 	s := l.subject()
 	l.mu.Lock()
-	f := l.foreign
+	f, cache := l.foreign, l.cache
 	l.mu.Unlock()
 	s.Read = f.Read
 	if f.Env != nil {
@@ -103,6 +103,9 @@ func (l *Lab) confine(base string) jail.Spec {
 		// trees of others.
 		s.Hide = append([]string{l.Dir}, f.Hide...)
 		s.Mounts = []jail.Mount{{Path: l.Content, ReadOnly: true}, {Path: base}}
+		if cache != "" {
+			s.Mounts = append(s.Mounts, jail.Mount{Path: cache, ReadOnly: true})
+		}
 	}
 	return s
 }

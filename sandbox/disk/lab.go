@@ -37,6 +37,7 @@ type Lab struct {
 
 	open    bool // for want of mounts nothing of the host's is hidden from subjects
 	foreign Foreign
+	cache   string // what a subject was prepared with, if it was
 
 	engineMu sync.Mutex // held while it is found out
 	engine   Engine

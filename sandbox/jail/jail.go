@@ -54,6 +54,9 @@ type Spec struct {
 	// mounted.
 	Open bool
 
+	// Network leaves the child the network. It is for what fetches a subject.
+	Network bool
+
 	Umask int
 	Env   []string // the whole environment
 

@@ -22,16 +22,26 @@ const (
 	ownMounts namespaces = unix.CLONE_NEWNS
 	ownUsers  namespaces = unix.CLONE_NEWUSER
 
-	// apart keeps a child from signalling and from outliving the bench, from the
-	// network, from leaving shared memory behind, and from renaming the machine.
-	apart namespaces = unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	// ownLife keeps a child from signalling and from outliving the bench, from leaving
+	// shared memory behind, and from renaming the machine.
+	ownLife namespaces = unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+
+	noNetwork namespaces = unix.CLONE_NEWNET
 )
+
+// apart is what keeps a child under s from whom it is not to meet.
+func (s Spec) apart() namespaces {
+	if s.Network {
+		return ownLife
+	}
+	return ownLife | noNetwork
+}
 
 // ladder lists what is tried, the most first. An ordinary user needs a namespace
 // of users to get any other. Both are often refused all of them, root in a container
 // and users by the machine's owner, and can do without where there is nothing to mount.
 func (s Spec) ladder() []namespaces {
-	own := ownMounts
+	own, apart := ownMounts, s.apart()
 	if os.Geteuid() != 0 {
 		own |= ownUsers
 	}
@@ -51,6 +61,7 @@ var known sync.Map
 type purpose struct {
 	uid, gid     int
 	mounts, open bool
+	network      bool
 }
 
 // trust returns the namespaces that a child under s gets. They were tried with a
@@ -64,7 +75,7 @@ func (s Spec) trust() (namespaces, error) {
 	if !s.Open && s.UID == 0 {
 		return 0, errors.New("nothing of root's can be kept from a child that is root; name another identity")
 	}
-	key := purpose{s.UID, s.GID, s.mounts(), s.Open}
+	key := purpose{s.UID, s.GID, s.mounts(), s.Open, s.Network}
 	if ns, ok := known.Load(key); ok {
 		return ns.(namespaces), nil //nolint:forcetypeassert // nothing else is stored
 	}
@@ -117,7 +128,7 @@ func (s Spec) Shares() string {
 	if s.Open {
 		shared = append(shared, "the host's files")
 	}
-	if ns&apart != apart {
+	if apart := s.apart(); ns&apart != apart {
 		shared = append(shared, "processes and network: this system gives no namespaces for them")
 	}
 	return strings.Join(shared, "; ")
@@ -125,7 +136,7 @@ func (s Spec) Shares() string {
 
 // stage makes cmd the stage that carries out o in namespaces of its own.
 func (ns namespaces) stage(cmd *exec.Cmd, o order) error {
-	o.Mount, o.Init = ns&ownMounts != 0, ns&apart == apart
+	o.Mount, o.Init = ns&ownMounts != 0, ns&ownLife == ownLife
 	argv, err := o.argv()
 	if err != nil {
 		return err

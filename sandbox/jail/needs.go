@@ -37,6 +37,32 @@ func Environment() []string {
 	return env
 }
 
+// network are the variables that say how the network is reached from here, and whom to
+// believe there.
+var network = []string{
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "PIP_CERT",
+	"NPM_CONFIG_REGISTRY", "PIP_INDEX_URL", "GOPROXY", "GONOSUMDB",
+}
+
+// NetworkNeeds returns what a child that has the network needs beside what every child
+// gets: how the network is reached, and the files that it takes to look up a name.
+func NetworkNeeds() (env, read []string) {
+	for _, entry := range os.Environ() {
+		name, value, _ := strings.Cut(entry, "=")
+		if !slices.Contains(network, strings.ToUpper(name)) {
+			continue
+		}
+		env = append(env, entry)
+		if filepath.IsAbs(value) && there(value) {
+			read = append(read, value)
+		}
+	}
+	if there("/etc/resolv.conf") {
+		read = append(read, "/etc/resolv.conf") // which may lead to a service's folder
+	}
+	return env, read
+}
+
 // Needs returns what Spec.Read has to name for a command that is started in dir: the
 // program with what it is installed with and what interprets it, the folders of
 // the files that its arguments name, and dir if one of them is relative to it. It
