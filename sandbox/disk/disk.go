@@ -11,7 +11,6 @@
 package disk
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -33,7 +32,7 @@ type Sandbox struct {
 	sup     *supervisor.Supervisor // of a foreign one, since its first plan
 	ws      id                     // the workspace of a foreign one
 
-	full *full // where the tree is on a volume of its own
+	ground *ground // of a foreign one, where the tree is on a volume of its own
 
 	mu     sync.Mutex // held while the hands are at work, and for what follows
 	mounts []mount
@@ -177,11 +176,10 @@ func (s *Sandbox) Close() error {
 	for _, prep := range s.preps {
 		prep.close()
 	}
-	err := s.leave()
-	if err == nil && s.rest() {
+	if s.rest() {
 		return nil
 	}
 	s.mounts, s.preps = nil, nil
 	s.end()
-	return errors.Join(err, s.hand.remove())
+	return s.raze()
 }

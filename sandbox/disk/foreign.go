@@ -23,6 +23,7 @@ func (l *Lab) Foreign() (*Sandbox, error) {
 	s, err := l.New()
 	if err == nil {
 		s.foreign = true
+		s.settleOn(l)
 	}
 	return s, err
 }
@@ -82,7 +83,7 @@ func (l *Lab) closeIdle() error {
 	var errs []error
 	for _, s := range l.idle {
 		s.end()
-		errs = append(errs, s.hand.remove())
+		errs = append(errs, s.raze())
 	}
 	l.idle = nil
 	return errors.Join(errs...)

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fsbench/fsbench/sandbox"
-	"github.com/fsbench/fsbench/sandbox/jail"
 	"github.com/fsbench/fsbench/vfs"
 )
 
@@ -60,12 +59,6 @@ func openHands(dir string, lab *Lab) (*hands, error) {
 		}
 	}
 	return h, nil
-}
-
-// onVolume returns hands for a tree on a volume. Who holds the volume holds all of it:
-// nothing has to be removed.
-func onVolume(vol *jail.Volume, lab *Lab) (*hands, error) {
-	return openHands(procPath(int(vol.Root().Fd())), lab)
 }
 
 func (h *hands) close() error {

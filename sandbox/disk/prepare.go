@@ -67,12 +67,10 @@ type outset struct {
 	mounts   []mount     // for the child alone
 	locks    []jail.Lock // paths are in the tree
 	fileSize uint64      // bytes; 0 for no limit of the plan's
-	full     bool        // another tree; see full
+	full     bool        // the volume is; a process meets that whenever it started
 }
 
-func (o outset) empty() bool {
-	return len(o.mounts) == 0 && len(o.locks) == 0 && o.fileSize == 0 && !o.full
-}
+func (o outset) empty() bool { return len(o.mounts) == 0 && len(o.locks) == 0 && o.fileSize == 0 }
 
 // changes are the classes of what the kernel can be made to refuse.
 var changes = []faults.Class{faults.Create, faults.Modify, faults.Remove}

@@ -56,7 +56,7 @@ func (w *supervised) Child() *sandbox.Child {
 		}
 		sp := w.spec()
 		sp.Files = supervisor.Files
-		if err := w.place(cmd, &sp); err != nil {
+		if err := w.s.place(cmd, &sp); err != nil {
 			return err
 		}
 		return sp.Wrap(cmd)

@@ -143,8 +143,11 @@ func copyMounts(list []Mount) ([]part, error) {
 	var parts []part
 	for _, m := range list {
 		if m.File > 0 {
-			parts = append(parts, part{m.Path, m.File})
-			continue
+			// What is mounted inside it is found below its path.
+			if err := (part{m.Path, m.File}).attach(); err != nil {
+				return nil, err
+			}
+			_ = unix.Close(m.File)
 		}
 		c, err := duplicate(m.Path)
 		if err == nil && m.ReadOnly {

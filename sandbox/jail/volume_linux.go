@@ -18,7 +18,7 @@ type Volume struct {
 	keeper *exec.Cmd
 	line   *os.File
 	root   *os.File
-	passed []*os.File // mounts that children have been given
+	passed *os.File // mount that the last child was given
 }
 
 // NewVolume makes a roomy one. It fails where this user gets no mounts.
@@ -58,13 +58,16 @@ func (v *Volume) Leave(r Room) error {
 }
 
 // Pass has cmd inherit a mount of the tree, and returns its descriptor there, as
-// Mount.File wants it.
+// Mount.File wants it. The command that it was called for before has started by then.
 func (v *Volume) Pass(cmd *exec.Cmd) (int, error) {
 	f, err := v.ask(volumeTree)
 	if err != nil {
 		return 0, fmt.Errorf("mount a volume: %w", err)
 	}
-	v.passed = append(v.passed, f)
+	if v.passed != nil {
+		_ = v.passed.Close()
+	}
+	v.passed = f
 	cmd.ExtraFiles = append(cmd.ExtraFiles, f)
 	return beyond + len(cmd.ExtraFiles) - 1, nil
 }
@@ -72,7 +75,7 @@ func (v *Volume) Pass(cmd *exec.Cmd) (int, error) {
 // Close ends the keeper.
 func (v *Volume) Close() error {
 	errs := []error{v.line.Close()}
-	for _, f := range append(v.passed, v.root) {
+	for _, f := range []*os.File{v.passed, v.root} {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
