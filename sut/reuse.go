@@ -11,8 +11,8 @@ import (
 )
 
 // Reuse returns a Driver whose processes serve many runs, where the sandbox lets
-// them: starting one is most of what a short run costs. A process of which anything
-// was left unknown serves no other run.
+// them: starting one is most of what a short run costs. A process that was given up in a
+// call serves no other run.
 func Reuse(d Driver) Driver { return &reuse{Driver: d, kept: map[string]*kept{}} }
 
 type reuse struct {
@@ -97,13 +97,13 @@ type lease struct {
 	Session
 	r     *reuse
 	k     *kept
-	doubt atomic.Bool // something was left unknown
+	doubt atomic.Bool // a call did not come to its end
 }
 
 // Do implements Session.
 func (l *lease) Do(ctx context.Context, c spec.Call) (spec.Outcome, error) {
 	out, err := l.Session.Do(ctx, c)
-	if err != nil || out.Status == spec.StatusUnknown {
+	if err != nil || ctx.Err() != nil {
 		l.doubt.Store(true)
 	}
 	return out, err
