@@ -6,16 +6,9 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/fsbench/fsbench/faults/supervisor"
-	"github.com/fsbench/fsbench/sandbox/disk"
-	"github.com/fsbench/fsbench/sandbox/jail"
 )
 
 func main() {
-	// A process of this program that was started as a helper never gets further.
-	jail.Main()
-	supervisor.Main()
-	disk.Main()
 	if os.Getenv("GOGC") == "" {
 		// The heap is a few megabytes that live for one scenario: at the default every
 		// fourth moment would go to collecting them.

@@ -11,18 +11,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/fsbench/fsbench/faults/supervisor"
 	"github.com/fsbench/fsbench/internal/golden"
-	"github.com/fsbench/fsbench/sandbox/disk"
-	"github.com/fsbench/fsbench/sandbox/jail"
 )
 
 // TestMain lets the test binary stand in for the program: under its own name in
 // the stories, and as the helpers that the program starts of itself.
 func TestMain(m *testing.M) {
-	jail.Main()
-	supervisor.Main()
-	disk.Main()
 	if filepath.Base(os.Args[0]) == "exe" { // started through /proc/self/exe: a worker
 		main()
 	}

@@ -54,6 +54,3 @@ func (*Supervisor) Touched() []faults.Touch { return nil }
 
 // Stop does nothing.
 func (*Supervisor) Stop() error { return nil }
-
-// Main does nothing: no owner is ever started here.
-func Main() {}

@@ -26,9 +26,9 @@ import (
 
 const selfExe = "/proc/self/exe"
 
-// Main runs an owner or its shim and does not return, if this process was started
-// as one. Programs and tests that supervise call it first thing.
-func Main() {
+// A process that was started as an owner or as its shim gets no further than here. Very
+// many are started: they do not wait for what other packages prepare.
+func init() {
 	if len(os.Args) != 2 || !slices.Contains([]string{ownerName, shimName, probeName}, os.Args[0]) {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,9 +41,15 @@ func (w *owner) hold(t *thread, u *use) {
 	w.held = append(w.held, waiting{t: t, u: u, name: name})
 }
 
-// pause is how long a subject must be seen at rest. A thread that was looked at
-// early may have been woken by one that was looked at late.
-const pause = 50 * time.Microsecond
+// pause is how long the owner waits before it looks again.
+const pause = 25 * time.Microsecond
+
+// doze waits for a pause. The runtime's own way to sleep would hand this thread's work to
+// another thread and back, which takes longer than the pause.
+func doze() {
+	ts := unix.NsecToTimespec(int64(pause))
+	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
+}
 
 // longPause is for subjects with a thread that naps to see to the others: Go's runtime
 // finds in this way, every ten milliseconds at least, that a thread is held up, and lets
@@ -60,7 +67,7 @@ func (w *owner) next() error {
 		w.moved()
 	}
 	if working || napping {
-		time.Sleep(pause / 2)
+		doze()
 		return nil
 	}
 	if len(w.held) > 1 && !w.crowd {
@@ -71,10 +78,10 @@ func (w *owner) next() error {
 	}
 	switch {
 	case w.crowd && !w.settled():
-		time.Sleep(pause)
+		doze()
 		return nil
 	case len(w.threads) > len(w.held):
-		time.Sleep(pause)
+		// One that was looked at early may have been woken by one that was looked at late.
 		if working, napping := w.busy(); working || napping {
 			return nil
 		}
@@ -152,7 +159,7 @@ func (w *owner) settled() bool {
 	first := w.polled.IsZero()
 	now := time.Now()
 	if !first {
-		w.rest += min(now.Sub(w.polled), 4*pause)
+		w.rest += min(now.Sub(w.polled), 8*pause)
 	}
 	w.polled = now
 	nap, slept := false, true

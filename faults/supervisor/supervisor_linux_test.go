@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,18 +20,7 @@ import (
 	"github.com/fsbench/fsbench/trace"
 )
 
-// init keeps the first thread for TestMain, so that nothing else runs on it.
-func init() { runtime.LockOSThread() }
-
 func TestMain(m *testing.M) {
-	// An owner has its subject on the thread that it happens to start on. Here that is
-	// never the first one, whose number is the process's.
-	started := make(chan struct{})
-	go func() {
-		defer close(started)
-		supervisor.Main()
-	}()
-	<-started
 	if len(os.Args) == 2 && os.Args[1] == "sixteen" {
 		sixteenWriters()
 		os.Exit(0)

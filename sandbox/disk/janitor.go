@@ -66,9 +66,8 @@ func (j *janitor) dismiss() error {
 // it that is an error.
 const madeFolder = "made "
 
-// Main runs the janitor and does not return, if this process was started as one.
-// Programs and tests that make a Lab call it first thing.
-func Main() {
+// A process that was started as a janitor gets no further than here.
+func init() {
 	if len(os.Args) != 2 || os.Args[0] != janitorName {
 		return
 	}

@@ -17,17 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fsbench/fsbench/faults"
-	"github.com/fsbench/fsbench/faults/supervisor"
 	"github.com/fsbench/fsbench/sandbox"
-	"github.com/fsbench/fsbench/sandbox/jail"
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/trace"
 )
 
 func TestMain(m *testing.M) {
-	jail.Main()
-	supervisor.Main()
-	Main()
 	if len(os.Args) > 1 && os.Args[1] == actorName {
 		act(os.Args[2:])
 	}

@@ -166,10 +166,9 @@ func (s Spec) Wrap(cmd *exec.Cmd) error {
 	return ns.stage(cmd, o)
 }
 
-// Main runs the stage, or the keeper of a volume, and does not return, if this process
-// was started as one.
-// Programs and tests that start jailed children call it first thing.
-func Main() {
+// A process that was started as a stage, or as the keeper of a volume, gets no further
+// than here. Very many are started: they do not wait for what other packages prepare.
+func init() {
 	var err error
 	switch {
 	case len(os.Args) == 2 && os.Args[0] == stageName:

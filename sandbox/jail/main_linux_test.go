@@ -23,7 +23,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	jail.Main()
 	hostile.Main()
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
