@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -60,7 +61,10 @@ type Armed struct {
 	inj     []armedInjection
 	steps   *steps // nil where nobody asks for them
 	passed  int    // operations that have begun
-	err     error  // of the bench's own hands
+
+	open  map[any]string // handles that the subject has, and what of
+	began map[any]string // those that it had when the call began
+	err   error          // of the bench's own hands
 }
 
 type armedInjection struct {
@@ -124,7 +128,7 @@ func (a *Armed) Crashed() bool {
 func (a *Armed) Revive() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.crashed = false
+	a.crashed, a.open = false, nil
 }
 
 // Unfired lists injections that never fired. A scenario with one proves nothing
@@ -148,6 +152,43 @@ func (a *Armed) Begin(call spec.CallID) {
 	if a.steps != nil {
 		a.steps.begin(call)
 	}
+	a.began = maps.Clone(a.open)
+}
+
+// opened notes a handle that the subject has got. Those of the workspace itself and of the
+// host's own folder are kept as long as the host likes.
+func (a *Armed) opened(h any, at place) {
+	p := path.Join(at.dir, at.name)
+	if p == spec.Workspace || hosts(at) {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open == nil {
+		a.open = map[any]string{}
+	}
+	a.open[h] = p
+}
+
+// closed notes that the subject has given a handle back.
+func (a *Armed) closed(h any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.open, h)
+}
+
+// Left lists what the subject has open and had not when the call began.
+func (a *Armed) Left() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []string
+	for h, p := range a.open {
+		if _, old := a.began[h]; !old {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Steps returns the operations so far, if the plan asks for them.
@@ -196,7 +237,9 @@ func (a *Armed) OpenRoot(p string) (vfs.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &armedDir{a: a, in: d, rel: rel}, nil
+	out := &armedDir{a: a, in: d, rel: rel}
+	a.opened(out, at)
+	return out, nil
 }
 
 // place is where an operation stands: the directory below the sandbox and the

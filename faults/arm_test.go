@@ -700,6 +700,44 @@ func TestDelay(t *testing.T) {
 	}
 }
 
+// TestLeft: what is open that was not when the call began is told, whatever strikes.
+func TestLeft(t *testing.T) {
+	r := newRig(t, "f op=close nth=1 errno=EIO\ng after op=open-file name=l errno=EIO\n", nil)
+	left := func(want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, r.armed.Left()); diff != "" {
+			t.Errorf("left open (-want +got):\n%s", diff)
+		}
+	}
+	early, err := r.ws.OpenFile("a", vfs.ReadOnly, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.armed.Begin(1)
+	left()
+	again, err := r.ws.OpenFile("a", vfs.ReadOnly, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ws.OpenFile("l", vfs.ReadOnly, 0); err == nil {
+		t.Fatal("a file whose opening has failed is open")
+	}
+	sub, err := r.ws.OpenDir("d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.armed.OpenRoot("/ws"); err != nil {
+		t.Fatal(err)
+	}
+	left("ws/a", "ws/d")
+	if err := early.Close(); err == nil { // it is closed all the same
+		t.Fatal("the close has not failed")
+	}
+	left("ws/a", "ws/d")
+	_, _ = again.Close(), sub.Close()
+	left()
+}
+
 // TestInterrupted: it is told when what was interrupted is done after all, once, and not
 // when something else is.
 func TestInterrupted(t *testing.T) {

@@ -42,14 +42,17 @@ func (d *armedDir) at(op vfs.OpKind, class Class, name string) place {
 
 func (d *armedDir) OpenDir(name string) (vfs.Dir, error) {
 	var sub vfs.Dir
-	err := d.a.do(d.at(vfs.OpOpenDir, Read, name), func() (err error) {
+	at := d.at(vfs.OpOpenDir, Read, name)
+	err := d.a.do(at, func() (err error) {
 		sub, err = d.in.OpenDir(name)
 		return err
 	})
 	if err != nil {
 		return nil, closing(err, sub)
 	}
-	return &armedDir{d.a, sub, path.Join(d.rel, name)}, nil
+	out := &armedDir{d.a, sub, path.Join(d.rel, name)}
+	d.a.opened(out, at)
+	return out, nil
 }
 
 // closing gives back a handle that a fault after the open has taken from the
@@ -85,14 +88,17 @@ func (d *armedDir) OpenFile(name string, flag vfs.Flag, perm fs.FileMode) (vfs.F
 		name = ""
 	}
 	var f vfs.File
-	err := d.a.do(d.at(op, class, name), func() (err error) {
+	at := d.at(op, class, name)
+	err := d.a.do(at, func() (err error) {
 		f, err = d.in.OpenFile(name, flag, perm)
 		return err
 	})
 	if err != nil {
 		return nil, closing(err, f)
 	}
-	return &armedFile{d.a, f, d.rel, name}, nil
+	out := &armedFile{d.a, f, d.rel, name}
+	d.a.opened(out, at)
+	return out, nil
 }
 
 func (d *armedDir) Mkdir(name string, perm fs.FileMode) error {
@@ -154,7 +160,10 @@ func (d *armedDir) Rmdir(name string) error {
 func (d *armedDir) Sync() error { return d.a.do(d.at(vfs.OpSyncDir, Flush, ""), d.in.Sync) }
 
 // Close cannot be made to fail: the handle of a directory has nothing to lose.
-func (d *armedDir) Close() error { return d.in.Close() }
+func (d *armedDir) Close() error {
+	d.a.closed(d)
+	return d.in.Close()
+}
 
 func (d *armedDir) Link(name string, to vfs.Dir, toName string) error {
 	t, err := peer(vfs.OpLink, name, to, toName)
@@ -299,5 +308,6 @@ func (f *armedFile) Close() error {
 	if !closed {
 		_ = f.in.Close()
 	}
+	f.a.closed(f)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/trace"
@@ -22,6 +23,7 @@ var fileChecks = []Check{
 	{"AT-021", attributesKept},
 	{"AT-022", ownerKept},
 	{"AT-023", noSuccessUnsynced},
+	{"AT-026", nothingLeftOpen},
 	{"AT-024", neverHalf},
 	{"AT-025", neverWider},
 }
@@ -226,4 +228,16 @@ func madeUpFor(x *Exchange, f trace.Fired) bool {
 	return slices.ContainsFunc(x.Fired, func(g trace.Fired) bool {
 		return g.Effect == trace.EffectAgain && g.Injection == f.Injection && g.Path == f.Path && g.Op == f.Op
 	})
+}
+
+// nothingLeftOpen: a server that leaves something open at each call ends with EMFILE, and
+// what it holds keeps its space, and its way out of the root, however it is removed.
+func nothingLeftOpen(x *Exchange) (bool, []Finding) {
+	if !x.Header.Counted || x.Crashed {
+		return false, nil
+	}
+	if len(x.Left) > 0 {
+		return true, broke(strings.Join(x.Left, " ")+" is still open", "nothing that was not open before the call")
+	}
+	return true, nil
 }

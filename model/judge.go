@@ -136,6 +136,8 @@ func (j *judge) within(e *trace.Event) {
 		x.Crashed = true
 	case e.Glimpse != nil:
 		x.Glimpses = append(x.Glimpses, *e.Glimpse)
+	case e.Left != nil:
+		x.Left = append(x.Left, e.Left.Paths...)
 	case e.World != nil:
 		x.After = e.World
 		x.Seq = append(x.Seq, e.Seq)

@@ -99,6 +99,7 @@ type Exchange struct {
 	Log      []spec.LogEntry
 	Crashed  bool
 	Glimpses []trace.Glimpse // what readers found during it
+	Left     []string        // what it has left open
 	Before   spec.World      // nil if it was not observed
 	After    spec.World      // likewise
 	Out      spec.Outcome

@@ -165,6 +165,8 @@ func (s *script) do(fields []spec.Field) error {
 		s.head.Brokers = append(s.head.Brokers, spec.Broker{Seam: spec.Seam(l.word(0)), Kind: spec.BrokerKind(l.word(1))})
 	case "wire":
 		s.head.Wire = true
+	case "counted":
+		s.head.Counted = true
 	case "has":
 		return s.has(l)
 	case "lacks":
@@ -279,6 +281,8 @@ func (s *script) happens(verb string, l line, fields []spec.Field) error {
 		s.emit(trace.Event{Edit: &e})
 	case "looks": // AFTER: a reader, during a call
 		s.emit(trace.Event{Glimpse: &trace.Glimpse{After: l.word(0), World: s.w.Clone()}})
+	case "leaves": // PATH: what the call has left open
+		s.emit(trace.Event{Left: &trace.Left{Paths: []string{l.word(0)}}})
 	case "sees": // between calls: the bench looks
 		s.emit(trace.Event{World: s.w})
 	case "asked":

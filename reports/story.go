@@ -56,6 +56,8 @@ func tell(e trace.Event, before spec.World) []line {
 		return []line{{"edit", spec.FormatFields(e.Edit.Fields())}}
 	case e.Glimpse != nil:
 		return []line{{"look", "a reader looks after " + e.Glimpse.After}}
+	case e.Left != nil:
+		return []line{{"open", "still open: " + spec.Printable(strings.Join(e.Left.Paths, " "))}}
 	case e.Consult != nil:
 		return []line{{"handler", tellConsult(*e.Consult)}}
 	case e.Diag != nil:

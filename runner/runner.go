@@ -158,7 +158,7 @@ func (x *execution) header() *trace.Header {
 	h := &trace.Header{
 		Format: trace.Format, Scenario: x.scenario.Name, Subject: x.info.Name, Version: x.info.Version,
 		Sandbox: x.box.Name(), Root: x.box.Root(), Policies: spec.Policies{},
-		Brokers: x.scenario.Brokers, Wire: x.info.Wire,
+		Brokers: x.scenario.Brokers, Wire: x.info.Wire, Counted: x.box.Counts(),
 	}
 	for name, value := range x.info.Policies {
 		h.Policies[name] = value
@@ -283,6 +283,9 @@ func (x *execution) call(ctx context.Context, c spec.Call) error {
 	x.steps = append(x.steps, steps[min(before, len(steps)):]...)
 	if err != nil {
 		return err
+	}
+	if left := x.armed.Left(); len(left) > 0 && !x.late && !x.armed.Crashed() {
+		x.rec.Emit(trace.Event{Actor: trace.ActorWorld, Left: &trace.Left{Paths: left}})
 	}
 	if x.armed.Crashed() {
 		out = spec.Outcome{Call: c.ID, Detail: "the process was killed"}

@@ -107,7 +107,7 @@ func TestHeader(t *testing.T) {
 		}
 		h := run.Events[0].Header
 		want := trace.Header{
-			Format: trace.Format, Scenario: "test", Subject: "n", Version: "v", Sandbox: "mem", Root: "/ws", Wire: true,
+			Format: trace.Format, Scenario: "test", Subject: "n", Version: "v", Sandbox: "mem", Root: "/ws", Wire: true, Counted: true,
 			Policies: spec.Policies{"links": "follow", "hardlink": "break"}, Claims: []string{"tools", "log"},
 			Brokers: []spec.Broker{{Seam: spec.SeamDelete, Kind: spec.Liar}},
 		}

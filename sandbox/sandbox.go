@@ -40,6 +40,9 @@ type Sandbox interface {
 	// Caps is what the tree can do.
 	Caps() vfs.Caps
 
+	// Counts reports whether somebody counts what a subject has open in the tree.
+	Counts() bool
+
 	// Build makes the initial World in the empty tree.
 	Build(spec.World) error
 
@@ -89,6 +92,10 @@ type Armed interface {
 
 	// Touched lists what the subject went for outside the tree, if somebody looks on.
 	Touched() []faults.Touch
+
+	// Left lists what of the tree the subject has open and had not when the call began,
+	// the workspace itself excepted, where somebody counts.
+	Left() []string
 
 	// Stop ends the plan, and returns what went wrong with the bench's own hands
 	// while it was in force.

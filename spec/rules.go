@@ -24,6 +24,7 @@ var Rules = []Rule{
 	{"AT-023", "Report no success after a failure to make it durable", Must, L4, "tools", Source{"linux", "fsync(2)"}},
 	{"AT-024", "Show readers the old file or the new one at every moment", Must, L3, "tools", Source{"filesystem-plugin", "atomic publication"}},
 	{"AT-025", "Never let more people read or write the bytes than the file lets in the end", Must, L3, "tools", Source{"filesystem-plugin", "private temporary file"}},
+	{"AT-026", "Leave nothing open that was not open before the call", Must, L1, "tools", Source{"linux", "close(2)"}},
 
 	{"FB-001", "Ask handlers only after a permission denial of the write or unlink itself", Must, L4, "registry", Source{"fallbacks", "what reaches the write seam"}},
 	{"FB-002", "Ask handlers after every such denial", Must, L4, "registry", Source{"fallbacks", "what reaches the write seam"}},

@@ -29,7 +29,7 @@ func (e *Event) set() int {
 	n := 0
 	for _, is := range []bool{
 		e.Header != nil, e.Invoke != nil, e.Fault != nil, e.Edit != nil, e.Consult != nil, e.Diag != nil,
-		e.Wire != nil, e.Crash != nil, e.Glimpse != nil, e.Log != nil, e.World != nil, e.Return != nil,
+		e.Wire != nil, e.Crash != nil, e.Glimpse != nil, e.Left != nil, e.Log != nil, e.World != nil, e.Return != nil,
 	} {
 		if is {
 			n++

@@ -37,6 +37,7 @@ type Event struct {
 	Wire    *WireFault     `json:"wire,omitempty"`
 	Crash   *Crash         `json:"crash,omitempty"`
 	Glimpse *Glimpse       `json:"glimpse,omitempty"`
+	Left    *Left          `json:"left,omitempty"`
 	Log     *spec.LogEntry `json:"log,omitempty"`
 	World   spec.World     `json:"world,omitempty"` // after the edit or call that it follows
 	Return  *spec.Outcome  `json:"return,omitempty"`
@@ -54,6 +55,8 @@ type Header struct {
 	Claims   []string      `json:"claims,omitempty"` // roles and features that the subject claims
 	Brokers  []spec.Broker `json:"brokers,omitempty"`
 	Wire     bool          `json:"wire,omitempty"` // the subject was spoken to over the protocol
+
+	Counted bool `json:"counted,omitempty"` // what the subject leaves open in the tree is told
 }
 
 // Format is the version of the trace format that this package writes.
@@ -84,6 +87,11 @@ type Glimpse struct {
 	Injection string     `json:"injection"` // that had the reader look
 	After     string     `json:"after"`     // the operation, and the entry that it was about
 	World     spec.World `json:"world"`
+}
+
+// Left is what a call has left open in the tree.
+type Left struct {
+	Paths []string `json:"paths"` // as they are called now, if they have a name
 }
 
 // Effects of a fired injection that are not an errno.

@@ -45,6 +45,7 @@ func drawEvent(rt *rapid.T) trace.Event {
 		{Actor: trace.ActorSUT, Diag: &trace.Diag{Level: "WARN", Msg: text, Attrs: map[string]string{"k": text}}},
 		{Actor: trace.ActorBench, Wire: &trace.WireFault{Kind: "not-json", Line: text, Note: "n"}},
 		{Actor: trace.ActorFault, Crash: &trace.Crash{Model: trace.ProcessKill}},
+		{Actor: trace.ActorWorld, Left: &trace.Left{Paths: []string{"ws/a", "ws/\x1b"}}},
 		{Actor: trace.ActorSUT, Log: &spec.LogEntry{ID: "1", Session: "s", Seq: json.RawMessage("1.0"), Type: spec.LogToolCall, Data: json.RawMessage(`{"a":[1]}`)}},
 		{Actor: trace.ActorWorld, World: drawWorld(rt)},
 		{Actor: trace.ActorSUT, Return: &spec.Outcome{Call: 1, Status: spec.StatusFailed, Err: spec.ErrIO, Content: content, Receipt: &spec.Receipt{Dst: text}}},

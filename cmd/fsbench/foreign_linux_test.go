@@ -73,6 +73,24 @@ func TestControlsFromOutside(t *testing.T) {
 	}
 }
 
+// TestHandlesFromOutside: a server that leaves a file open at each write is found out by
+// its first.
+func TestHandlesFromOutside(t *testing.T) {
+	g := enter(t, served)
+	arena, err := g.control("keeps-handles")
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func(faults.Step) bool { return false }
+	m, err := fsbench.Explore(t.Context(), arena, explore.Bases("")[0], explore.Options{Only: none, Replays: 10})
+	if err != nil || m.Err() != nil {
+		t.Fatal(err, m.Err())
+	}
+	if len(m.Findings) != 1 || m.Findings[0].Rule != "AT-026" || m.Findings[0].Got != "ws/d/f is still open" || m.Findings[0].Again != 10 {
+		t.Errorf("want AT-026 alone, each time: %+v", m.Findings)
+	}
+}
+
 // TestStrangerFromOutside: a program that knows nothing of any of this truncates a file
 // and then writes it. A reader sees that, and each finding shows again.
 func TestStrangerFromOutside(t *testing.T) {

@@ -42,7 +42,7 @@ type line struct {
 	ours, theirs *os.File
 	out          *json.Encoder // guarded by say
 	say          sync.Mutex
-	armed        chan struct{} // the owner has taken in another plan
+	armed        chan []string // the owner has taken in another plan, or says what it was asked
 	gone         chan struct{} // nothing more is to be heard of it
 
 	mu   sync.Mutex
@@ -132,7 +132,7 @@ func (s *Supervisor) Wrap(cmd *exec.Cmd) error {
 	}
 	l := &line{
 		ours: os.NewFile(uintptr(pair[0]), "owner"), theirs: os.NewFile(uintptr(pair[1]), "bench"),
-		armed: make(chan struct{}, 1), gone: make(chan struct{}),
+		armed: make(chan []string, 1), gone: make(chan struct{}),
 	}
 	l.out = json.NewEncoder(l.ours)
 	cmd.Path, cmd.Args, cmd.ExtraFiles = "/proc/self/exe", argv, []*os.File{l.theirs}
@@ -172,7 +172,7 @@ func (s *Supervisor) listen(l *line) {
 			return
 		}
 		if r.Armed {
-			l.armed <- struct{}{}
+			l.armed <- r.Left
 			continue
 		}
 		if r.Note != nil {
@@ -239,17 +239,20 @@ func (s *Supervisor) calling() spec.CallID {
 	return s.call
 }
 
-// tell brings something to all owners, and waits until they have it.
-func (s *Supervisor) tell(what arming) {
+// tell brings something to all owners, waits until they have it, and returns what they
+// say to it.
+func (s *Supervisor) tell(what arming) (said []string) {
 	for _, l := range s.handOver() {
 		if l.answer(answer{Arm: &what}) != nil {
 			continue // it has ended
 		}
 		select {
-		case <-l.armed:
+		case left := <-l.armed:
+			said = append(said, left...)
 		case <-l.gone:
 		}
 	}
+	return said
 }
 
 func (s *Supervisor) take(r report) (done bool) {

@@ -52,5 +52,8 @@ func (*Supervisor) End() {}
 // Touched lists nothing.
 func (*Supervisor) Touched() []faults.Touch { return nil }
 
+// Left lists nothing.
+func (*Supervisor) Left() []string { return nil }
+
 // Stop does nothing.
 func (*Supervisor) Stop() error { return nil }

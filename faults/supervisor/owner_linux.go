@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/vfs"
 )
 
 const selfExe = "/proc/self/exe"
@@ -93,7 +94,8 @@ type owner struct {
 	polled  time.Time     // when that was last seen; zero if they did something since
 	unrest  time.Time     // since when a step has waited for that; zero if none has
 	touched map[faults.Touch]bool
-	rec     *recorder // if the subject is recorded
+	rec     *recorder           // if the subject is recorded
+	began   map[vfs.ID][]string // what it had open when the call began
 
 	restless bool // it was given up to wait for rest
 }
@@ -342,28 +344,33 @@ func (w *owner) listen(in *json.Decoder) {
 			w.bench.answers <- a
 			continue
 		}
-		w.arm(*a.Arm)
-		if err := w.bench.tell(report{Armed: true}); err != nil {
+		if err := w.bench.tell(report{Armed: true, Left: w.arm(*a.Arm)}); err != nil {
 			os.Exit(exitOwner)
 		}
 	}
 }
 
-// arm puts another plan in force, or notes that a call begins.
-func (w *owner) arm(o arming) {
+// arm puts another plan in force, notes that a call begins, or returns what one has left
+// open.
+func (w *owner) arm(o arming) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.engine.census()
-	if o.Call != 0 {
+	switch {
+	case o.Left:
+		return w.left()
+	case o.Call != 0:
 		w.keys.begin(o.Call)
 		w.recount()
-		return
+		w.began = w.open()
+		return nil
 	}
 	w.plan, w.keys = newPlan(o.Plan, o.Watch), newKeys(o.Plan.Names)
 	w.crowd = w.crowd || o.Crowd
 	w.unrest, w.restless = time.Time{}, false
 	w.recount()
 	w.again()
+	return nil
 }
 
 // recount forgets the processes that have ended, so that the places of the next ones

@@ -180,6 +180,7 @@ type report struct {
 	Touch *faults.Touch `json:"touch,omitempty"`
 	Crowd bool          `json:"crowd,omitempty"` // several threads wait at a time
 	Armed bool          `json:"armed,omitempty"` // what the bench armed is in force
+	Left  []string      `json:"left,omitempty"`  // with Armed
 	Note  *note         `json:"note,omitempty"`
 	After string        `json:"after,omitempty"` // key of a step that was made
 }
@@ -211,6 +212,7 @@ type arming struct {
 	Watch []string    `json:"watch,omitempty"`
 	Crowd bool        `json:"crowd,omitempty"`
 	Call  spec.CallID `json:"call,omitempty"` // it begins, under the plan that there is
+	Left  bool        `json:"left,omitempty"` // nothing changes; what the call has left open is asked for
 }
 
 // glimpse is one of an injection, and after what it comes.

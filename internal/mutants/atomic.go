@@ -29,6 +29,15 @@ var atomicity = []Mutant{
 		}})},
 	},
 	{
+		Name: "keeps-handles", Rule: "AT-026", Breaks: "leaves a file open that it has replaced",
+		Variant: inproc.Variant{FS: port(hooks{rename: func(d vfs.Dir, name string, to vfs.Dir, toName string, flag vfs.RenameFlag) error {
+			if _, err := to.OpenFile(toName, vfs.ReadOnly, 0); err != nil && !errors.Is(err, syscall.ENOENT) {
+				return err
+			}
+			return d.Rename(name, to, toName, flag)
+		}})},
+	},
+	{
 		Name: "interrupted-is-done", Rule: "AT-001", Breaks: "takes a write that was interrupted for a complete one",
 		Variant: inproc.Variant{FS: port(hooks{write: func(f vfs.File, p []byte) (int, error) {
 			n, err := f.Write(p)

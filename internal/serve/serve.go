@@ -46,7 +46,8 @@ type Options struct {
 	// returns when the message has left the process, so that it is known even if
 	// the process dies of it; edit has the runner change the tree, and returns
 	// when that is done. disarm lists the injections that never fired. A file
-	// system with a method Begin(spec.CallID) is told of each call.
+	// system with the methods Begin(spec.CallID) and Left() []string is told of each
+	// call, and asked what it has left open.
 	Arm func(plan json.RawMessage, root string, emit func(faults.Message) error, edit func(spec.Edit) (bool, error)) (
 		fs vfs.FS, disarm func() []string, err error)
 

@@ -19,6 +19,7 @@ import (
 	"github.com/fsbench/fsbench/internal/wire"
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/sut"
+	"github.com/fsbench/fsbench/trace"
 )
 
 // server is the state of one conversation.
@@ -38,7 +39,7 @@ type server struct {
 type opened struct {
 	session sut.Session
 	disarm  func() []string // nil without a plan
-	begin   func(spec.CallID)
+	counts  counter         // nil without a plan
 	calls   calls
 
 	mu      sync.Mutex // held from asking for entries until they are kept, so that their order is the Log's
@@ -75,9 +76,7 @@ func (s *server) open(ctx context.Context, p wire.Open) (wire.Empty, error) {
 		if err != nil {
 			return wire.Empty{}, badParams(fmt.Errorf("plan: %w", err))
 		}
-		if b, ok := env.FS.(interface{ Begin(id spec.CallID) }); ok {
-			o.begin = b.Begin
-		}
+		o.counts, _ = env.FS.(counter)
 		s.plan = nil
 	}
 	var err error
@@ -117,10 +116,13 @@ func (s *server) do(ctx context.Context, p wire.Do) (wire.Outcome, error) {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(p.Deadline)*time.Millisecond)
 		defer cancel()
 	}
-	if o.begin != nil {
-		o.begin(call.ID)
+	if o.counts != nil {
+		o.counts.Begin(call.ID)
 	}
 	outcome, err := o.session.Do(ctx, call)
+	if err == nil {
+		err = s.left(o)
+	}
 	switch {
 	case err != nil:
 		return wire.Outcome{}, fmt.Errorf("do: %w", err)
@@ -129,6 +131,24 @@ func (s *server) do(ctx context.Context, p wire.Do) (wire.Outcome, error) {
 		return wire.Outcome{}, fmt.Errorf("do: %d bytes of content, at most %d fit in an answer", len(outcome.Content), wire.MaxReply)
 	}
 	return wire.FromOutcome(outcome)
+}
+
+// counter is a file system that is told of each call.
+type counter interface {
+	Begin(id spec.CallID)
+	Left() []string // what the call has left open
+}
+
+// left tells the runner of a worker what its call has left open.
+func (s *server) left(o *opened) error {
+	if o.counts == nil {
+		return nil
+	}
+	paths := o.counts.Left()
+	if len(paths) == 0 {
+		return nil
+	}
+	return s.emit(faults.Message{Event: trace.Event{Actor: trace.ActorWorld, Left: &trace.Left{Paths: paths}}})
 }
 
 // log answers with the whole Log. The driver gives what is new each time, and

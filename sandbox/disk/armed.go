@@ -204,6 +204,9 @@ func (a *armed) Steps() []faults.Step {
 // Touched implements sandbox.Armed.
 func (*armed) Touched() []faults.Touch { return nil }
 
+// Left implements sandbox.Armed. A worker tells it itself, as an event.
+func (*armed) Left() []string { return nil }
+
 // Stop implements sandbox.Armed. The tree is given back its modes and flags.
 func (a *armed) Stop() error {
 	a.s.mu.Lock()

@@ -71,6 +71,9 @@ func (s *Sandbox) Root() string { return path.Join(s.base, spec.Workspace) }
 // Caps implements sandbox.Sandbox.
 func (s *Sandbox) Caps() vfs.Caps { return s.lab.caps }
 
+// Counts implements sandbox.Sandbox.
+func (*Sandbox) Counts() bool { return true }
+
 // Build implements sandbox.Sandbox.
 func (s *Sandbox) Build(w spec.World) error {
 	if s.lab.cannot != nil {

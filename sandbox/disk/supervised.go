@@ -81,5 +81,8 @@ func (w *supervised) Steps() []faults.Step { return w.sup.Steps() }
 // Touched implements sandbox.Armed.
 func (w *supervised) Touched() []faults.Touch { return w.sup.Touched() }
 
+// Left implements sandbox.Armed.
+func (w *supervised) Left() []string { return w.sup.Left() }
+
 // Stop implements sandbox.Armed.
 func (w *supervised) Stop() error { return errors.Join(w.sup.Stop(), w.armed.Stop()) }

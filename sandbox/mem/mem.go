@@ -236,6 +236,9 @@ func (s *Sandbox) Unlink(r spec.DeleteRequest) error {
 	return s.admin.Unlink(p)
 }
 
+// Counts implements sandbox.Sandbox: every handle passes through the port.
+func (*Sandbox) Counts() bool { return true }
+
 // Arm implements sandbox.Sandbox.
 func (s *Sandbox) Arm(plan faults.Plan, sink trace.Sink) (sandbox.Armed, error) {
 	a, err := faults.Arm(s.store.As(subject), plan, faults.Options{Base: "/", Sink: sink, Hands: sandbox.Attempt(s.Edit), Look: s.Observe})
