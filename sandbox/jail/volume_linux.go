@@ -149,7 +149,11 @@ func keep() error {
 	}
 }
 
-var roomy = fmt.Sprintf("mode=0711,size=%d,nr_inodes=%d", scratchBytes, scratchFiles)
+// volumeBytes are few enough that a whole volume fits in a line of a trace, whatever it
+// is full of.
+const volumeBytes = 8 << 20
+
+var roomy = fmt.Sprintf("mode=0711,size=%d,nr_inodes=%d", volumeBytes, scratchFiles)
 
 // serve answers one word.
 func serve(word string) error {
@@ -188,7 +192,7 @@ func resize(r Room) error {
 	case NoBytes:
 		options = fmt.Sprintf("size=%d,nr_inodes=%d", int64(st.Blocks-st.Bfree)*st.Bsize, scratchFiles)
 	case NoFiles:
-		options = fmt.Sprintf("size=%d,nr_inodes=%d", scratchBytes, st.Files-st.Ffree)
+		options = fmt.Sprintf("size=%d,nr_inodes=%d", volumeBytes, st.Files-st.Ffree)
 	case Roomy:
 	}
 	return unix.Mount("", store, "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, options)
