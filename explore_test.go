@@ -1,12 +1,19 @@
 package fsbench_test
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/fsbench/fsbench"
 	"github.com/fsbench/fsbench/explore"
+	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/internal/mutants"
+	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/sut"
 	"github.com/fsbench/fsbench/sut/inproc"
+	"github.com/fsbench/fsbench/vfs"
 )
 
 // TestExploreReference: the reference survives everything at every step of every call
@@ -69,6 +76,66 @@ func TestControlsAreRed(t *testing.T) {
 		}
 		if _, red := c.Red(good); red {
 			t.Errorf("%s: the reference is found so too", c)
+		}
+	}
+}
+
+// overwrite truncates the file of the first base and writes to it.
+func overwrite(env sut.Env, content []byte) error {
+	root, err := env.FS.OpenRoot(env.Root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	d, err := root.OpenDir("d")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	f, err := d.OpenFile("f", vfs.WriteOnly|vfs.Truncate, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
+}
+
+// TestReadersBesideFaults: a subject that keeps the old file whole as long as nothing goes
+// wrong, and writes in place when something does, is seen by those who look then.
+func TestReadersBesideFaults(t *testing.T) {
+	inPlace := func(next inproc.Do, env sut.Env) inproc.Do {
+		return func(ctx context.Context, c spec.Call) spec.Outcome {
+			out := next(ctx, c)
+			if out.Err == spec.ErrIO && overwrite(env, c.Content) == nil {
+				out = spec.Outcome{Call: c.ID, Status: spec.StatusOK, Version: "v"}
+			}
+			return out
+		}
+	}
+	arena := fsbench.Memory(&inproc.Driver{Variant: inproc.Variant{Do: inPlace}})
+	writes := func(s faults.Step) bool { return s.Op == "write" }
+	for _, look := range []bool{false, true} {
+		m, err := fsbench.Explore(t.Context(), arena, explore.Bases("")[0], explore.Options{Only: writes, Readers: look, Replays: 10})
+		if err != nil || m.Err() != nil {
+			t.Fatal(err, m.Err())
+		}
+		seen := false
+		for _, f := range m.Findings {
+			if f.Rule != "AT-024" {
+				continue
+			}
+			seen = true
+			if name := m.Points[f.Point].Strikes[0].Effect.Name; !strings.HasPrefix(name, "EIO") || f.Again != 10 {
+				t.Errorf("AT-024 by %s, and again in %d of 10: want it by EIO, each time", name, f.Again)
+			}
+		}
+		if seen != look {
+			t.Errorf("with readers %v, AT-024 is broken: %v", look, seen)
+		}
+		for _, p := range m.Points {
+			if p.Verdict == explore.Inconclusive && strings.Contains(p.Why, "readers") {
+				t.Errorf("%s is inconclusive since nobody looked", p)
+			}
 		}
 	}
 }

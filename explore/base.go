@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/scenarios"
 	"github.com/fsbench/fsbench/spec"
 )
@@ -136,11 +137,20 @@ func aims(base scenarios.Scenario) []aim {
 
 func inside(p string) bool { return strings.HasPrefix(p, spec.Workspace+"/") }
 
+// readers is the injection of those who look after every operation.
+const readers = "readers"
+
 // point returns the scenario of one point of base: what strikes, and where.
-func point(base scenarios.Scenario, number int, strikes []Strike) scenarios.Scenario {
+func point(base scenarios.Scenario, p Point) scenarios.Scenario {
 	s := clone(base)
-	s.Name = fmt.Sprintf("explore-%s-%03d", base.Name, number)
-	for i, st := range strikes {
+	s.Name = fmt.Sprintf("explore-%s-%03d", base.Name, p.Number)
+	if p.Watched {
+		// It comes first: what was performed is seen before it is said to have failed.
+		s.Faults.Injections = append(s.Faults.Injections, faults.Injection{
+			ID: readers, When: faults.When{After: true}, Do: faults.Effect{Glimpse: true},
+		})
+	}
+	for i, st := range p.Strikes {
 		s.Faults.Injections = append(s.Faults.Injections, st.injection(i))
 		join := ": "
 		if i > 0 {

@@ -37,6 +37,10 @@ type Options struct {
 	// Denials also has whole calls refused, for a sandbox that leaves that to the kernel.
 	Denials bool
 
+	// Readers has somebody read the tree after every operation of a call that goes wrong.
+	// It costs a look each time.
+	Readers bool
+
 	// Only says which steps to strike; nil for all.
 	Only func(faults.Step) bool
 
@@ -65,6 +69,7 @@ var Verdicts = []Verdict{Pass, Fail, Inconclusive, Skip, Broken}
 type Point struct {
 	Number  int
 	Strikes []Strike
+	Watched bool // readers looked after every operation
 	Verdict Verdict
 	Rules   []spec.RuleID // broken
 	Unknown bool          // the subject itself said that it cannot tell what became of the call
@@ -182,7 +187,7 @@ func (m Map) Struck() int {
 }
 
 // Scenario returns the scenario of a point.
-func (m Map) Scenario(p Point) scenarios.Scenario { return point(m.Base, p.Number, p.Strikes) }
+func (m Map) Scenario(p Point) scenarios.Scenario { return point(m.Base, p) }
 
 // MostSteps is how many steps a call may take to be explored: one that takes more, as
 // it likes, would keep the bench busy for days. Of such a call only the steps are known.
@@ -194,7 +199,7 @@ const MostSteps = 1000
 func Explore(ctx context.Context, base scenarios.Scenario, opt Options) (Map, error) {
 	x := &exploration{opt: opt, m: Map{Base: base}}
 	if opt.Warm {
-		if _, _, err := opt.Try(ctx, point(base, 0, nil)); ctx.Err() != nil {
+		if _, _, err := opt.Try(ctx, point(base, Point{})); ctx.Err() != nil {
 			return x.m, err
 		}
 		x.m.Runs++
@@ -273,7 +278,9 @@ func (x *exploration) run(ctx context.Context, points []Point) error {
 	start := len(x.m.Points)
 	x.last = make([][]faults.Step, len(points))
 	return Ordered(ctx, len(points), func(i int) tried {
-		s := point(x.m.Base, start+i, points[i].Strikes)
+		p := points[i]
+		p.Number = start + i
+		s := point(x.m.Base, p)
 		s.Faults.Trace = true
 		run, verdict, err := x.opt.Try(ctx, s)
 		return tried{run, verdict, err}
@@ -305,7 +312,9 @@ func (p *Point) judge(t tried) {
 		p.Rules = append(p.Rules, f.Rule)
 	}
 	p.Unknown, p.Fired = saidUnknown(t.run), fired(t.run)
-	p.Why = strings.Join(t.run.Unfired, "; ")
+	// Readers have nothing to look at where nothing was done any more.
+	unfired := slices.DeleteFunc(slices.Clone(t.run.Unfired), func(id string) bool { return id == readers })
+	p.Why = strings.Join(unfired, "; ")
 	switch {
 	case errors.Is(t.err, sandbox.ErrCannot):
 		p.Verdict, p.Why = Skip, t.err.Error()
@@ -315,7 +324,7 @@ func (p *Point) judge(t tried) {
 		p.Verdict, p.Why = Skip, t.run.Skip
 	case len(p.Rules) > 0:
 		p.Verdict = Fail
-	case len(t.run.Unfired) > 0:
+	case len(unfired) > 0:
 		p.Verdict = Inconclusive
 	default:
 		p.Verdict = Pass
@@ -356,11 +365,15 @@ func (x *exploration) singles() []Point {
 			continue
 		}
 		for _, e := range Effects(x.m.Base, s) {
-			out = append(out, Point{Strikes: []Strike{{s, e}}})
+			out = append(out, Point{Strikes: []Strike{{s, e}}, Watched: x.opt.Readers && leavesTrees(e)})
 		}
 	}
 	return out
 }
+
+// leavesTrees reports whether the trees that readers see after e are judged: an
+// adversary's edits and a kill have rules of their own.
+func leavesTrees(e Effect) bool { return e.Group == Errno || e.Group == After || e.Group == Short }
 
 // denials returns the points of whole calls that are refused.
 func (x *exploration) denials() []Point {

@@ -156,7 +156,7 @@ func (c *exploreCmd) explore(a *app, g ground, kind spec.CallKind) error {
 		}
 		r.controls = append(r.controls, fate)
 	}
-	opt := explore.Options{Replays: replays, Warm: g.warm, Denials: g.warm, Schedules: c.Schedules}
+	opt := explore.Options{Replays: replays, Warm: g.warm, Denials: g.warm, Readers: g.sandbox == "mem", Schedules: c.Schedules}
 	if c.Pairs {
 		opt.Pairs = mostPairs
 	}
