@@ -42,7 +42,11 @@ func tell(e trace.Event, before spec.World) []line {
 	switch {
 	case e.Header != nil:
 		h := e.Header
-		return []line{{"run", fmt.Sprintf("%s on %s, scenario %s, root %s", h.Subject, h.Sandbox, h.Scenario, h.Root)}}
+		text := fmt.Sprintf("%s on %s, scenario %s, root %s", h.Subject, h.Sandbox, h.Scenario, h.Root)
+		if h.Limits != "" {
+			text += ", " + h.Limits
+		}
+		return []line{{"run", text}}
 	case e.Invoke != nil:
 		return []line{{"call", tellCall(*e.Invoke)}}
 	case e.Fault != nil:

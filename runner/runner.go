@@ -160,6 +160,9 @@ func (x *execution) header() *trace.Header {
 		Sandbox: x.box.Name(), Root: x.box.Root(), Policies: spec.Policies{},
 		Brokers: x.scenario.Brokers, Wire: x.info.Wire, Counted: x.box.Counts(),
 	}
+	if box, ok := x.box.(interface{ Limits() string }); ok {
+		h.Limits = box.Limits()
+	}
 	for name, value := range x.info.Policies {
 		h.Policies[name] = value
 	}

@@ -57,6 +57,7 @@ type Header struct {
 	Wire     bool          `json:"wire,omitempty"` // the subject was spoken to over the protocol
 
 	Counted bool `json:"counted,omitempty"` // what the subject leaves open in the tree is told
+	Limits  string `json:"limits,omitempty"`  // of what stops the subject, where a better one could not
 }
 
 // Format is the version of the trace format that this package writes.

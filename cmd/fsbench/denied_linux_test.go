@@ -49,7 +49,7 @@ func refuse(what string) error {
 	case nothing:
 		return nil
 	case tracing:
-		return deny(unix.SYS_PTRACE, -1)
+		return errors.Join(deny(unix.SYS_PROCESS_VM_READV, -1), deny(unix.SYS_PTRACE, -1)) // as containers do
 	case filters:
 		return errors.Join(deny(unix.SYS_PRCTL, unix.PR_SET_SECCOMP), deny(unix.SYS_SECCOMP, -1))
 	case userNamespaces: // this process is in one, and has the right to say so
@@ -150,7 +150,7 @@ func TestDoctorOfTheDenied(t *testing.T) {
 	healthy(t)
 	for _, tt := range []struct{ what, jail, engine, cure string }{
 		{nothing, "ok", "ptrace", ""},
-		{tracing, "ok", "none: the steps of a subject cannot be seen here: ptrace: own the subject: operation not permitted", "--cap-add SYS_PTRACE"},
+		{tracing, "ok", "notify (no results, EINTR possible), for want of a better one: ptrace: own the subject: operation not permitted", "--cap-add SYS_PTRACE"},
 		{filters, "ok", "none: the steps of a subject cannot be seen here: ptrace: install the filter: ", "filters of system calls are refused (operation not permitted)"},
 		{userNamespaces, "none: a foreign subject would share with the bench the host's files; processes and network", "ptrace", "sudo sysctl -w user.max_user_namespaces=15000"},
 	} {
@@ -177,8 +177,9 @@ func TestExploreOfTheDenied(t *testing.T) {
 		errs  string
 	}{
 		{nothing, nil, 0, `"engine": "ptrace"`, ""},
-		{tracing, nil, 4, "", "ptrace: own the subject: operation not permitted; fsbench doctor says what would help\n"},
-		{filters, nil, 4, "", "operation not permitted; fsbench doctor says what would help\n"},
+		{tracing, nil, 0, `"engine_limits": "no results, EINTR possible"`, ""},
+		{tracing, []string{"--engine", "ptrace"}, 4, "", "ptrace: own the subject: operation not permitted; fsbench doctor says what would help\n"},
+		{filters, nil, 4, "", "notify: install the filter: install a filter: operation not permitted; fsbench doctor says what would help\n"},
 		{filters, []string{"--trusted-subject"}, 4, "", "operation not permitted; fsbench doctor says what would help\n"},
 		{userNamespaces, nil, 4, "", "fsbench doctor says what would help, and --trusted-subject runs it all the same\n"},
 		{userNamespaces, []string{"--trusted-subject"}, 0, `"trusted_subject": true`, ""},

@@ -20,6 +20,9 @@ import (
 func (r *exploration) text(w io.Writer) {
 	fmt.Fprintf(w, "fsbench %s  subject %s %s  sandbox %s  engine %s\n",
 		fsbench.Version, spec.Printable(r.subject.Name), spec.Printable(r.subject.Version), r.sandbox, r.engine)
+	if r.engine.Why != "" {
+		fmt.Fprintln(w, style().Warn("what takes the results of calls cannot be tried, for want of a better engine: "+r.engine.Why))
+	}
 	if r.loose {
 		fmt.Fprintln(w, style().Warn("the subject is trusted: nothing keeps it from the rest of this machine"))
 	}

@@ -3,12 +3,21 @@
 package supervisor_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/fsbench/fsbench/faults/supervisor"
 )
 
-func TestEffects(t *testing.T) {
+// TestEffects: what strikes does so in each engine, and what an engine cannot bring about
+// is not tried in it.
+func TestEffects(t *testing.T) { inEachEngine(t, effects) }
+
+func effects(t *testing.T, e supervisor.Engine) {
+	t.Helper()
 	for _, tt := range []struct {
 		name, plan, script string
 
@@ -69,7 +78,16 @@ func TestEffects(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLab(t, tt.plan)
+			l, err := newLabOf(t, e, tt.plan)
+			if results := strings.Contains(tt.plan, "after") || strings.Contains(tt.plan, "short") || strings.Contains(tt.plan, "EINTR"); e == supervisor.Notify && results {
+				if !errors.Is(err, supervisor.ErrCannot) || !strings.Contains(err.Error(), "sees no results: ") {
+					t.Errorf("armed with %v, want that it cannot", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			out, state := l.run("/bin/sh", "-c", tt.script)
 			if out != tt.out || state != tt.state {
 				t.Errorf("printed %q and ended with %q, want %q and %q", out, state, tt.out, tt.state)

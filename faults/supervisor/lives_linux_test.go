@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fsbench/fsbench/faults/supervisor"
 )
 
 // running reports whether a process has word among its arguments.
@@ -30,9 +32,15 @@ func running(t *testing.T, word string) bool {
 
 // TestNothingOutlivesItsOwner: a subject that has left its group and its session,
 // and whose parent is gone, ends all the same when its owner is killed.
-func TestNothingOutlivesItsOwner(t *testing.T) {
-	l := newLab(t, "")
-	marker := fmt.Sprintf("86400.%d", os.Getpid())
+func TestNothingOutlivesItsOwner(t *testing.T) { inEachEngine(t, outlives) }
+
+func outlives(t *testing.T, e supervisor.Engine) {
+	t.Helper()
+	l, err := newLabOf(t, e, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	marker := fmt.Sprintf("86400.%d%d", os.Getpid(), len(e))
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", fmt.Sprintf("(setsid sh -c 'sleep %s & wait' &); echo up; sleep %s", marker, marker))
 	if err := l.sup.Wrap(cmd); err != nil {
 		t.Fatal(err)
@@ -67,11 +75,17 @@ func TestNothingOutlivesItsOwner(t *testing.T) {
 
 // TestUnseenIsSaid: where the memory of a subject cannot be read there are no steps,
 // and that must not look like a subject that touches nothing.
-func TestUnseenIsSaid(t *testing.T) {
+func TestUnseenIsSaid(t *testing.T) { inEachEngine(t, unseen) }
+
+func unseen(t *testing.T, e supervisor.Engine) {
+	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not there")
 	}
-	l := newLab(t, "")
+	l, err := newLabOf(t, e, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.CommandContext(t.Context(), "/usr/bin/env", "python3", "-c", `
 import ctypes, os
 ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # not dumpable

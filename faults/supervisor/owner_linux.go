@@ -30,7 +30,7 @@ const selfExe = "/proc/self/exe"
 // A process that was started as an owner or as its shim gets no further than here. Very
 // many are started: they do not wait for what other packages prepare.
 func init() {
-	if len(os.Args) != 2 || !slices.Contains([]string{ownerName, shimName, probeName}, os.Args[0]) {
+	if len(os.Args) != 2 || !slices.Contains([]string{ownerName, keeperName, shimName, probeName}, os.Args[0]) {
 		return
 	}
 	if os.Args[0] == probeName {
@@ -42,6 +42,8 @@ func init() {
 	case err != nil:
 	case os.Args[0] == shimName:
 		err = shim(o)
+	case os.Args[0] == keeperName:
+		err = keep(o)
 	default:
 		err = own(o)
 	}
@@ -52,25 +54,33 @@ func init() {
 // shim waits until it is owned, takes on the filter and becomes the subject.
 func shim(o order) error {
 	runtime.LockOSThread()
-	if _, err := unix.Read(3, make([]byte, 1)); err != nil {
-		return fmt.Errorf("wait for the owner: %w", err)
-	}
-	if err := unix.Close(3); err != nil {
-		return err
+	action, flags := uint32(unix.SECCOMP_RET_USER_NOTIF), uintptr(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+	if o.Engine != Notify {
+		action, flags = unix.SECCOMP_RET_TRACE, 0
+		if _, err := unix.Read(3, make([]byte, 1)); err != nil {
+			return fmt.Errorf("wait for the owner: %w", err)
+		}
+		if err := unix.Close(3); err != nil {
+			return err
+		}
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("forbid new privileges: %w", err)
 	}
-	prog, err := program(unix.SECCOMP_RET_TRACE)
+	prog, err := program(action)
 	if err != nil {
 		return err
-	}
-	if _, err := install(prog, 0); err != nil {
-		return fmt.Errorf("install the filter: %w", err)
 	}
 	// A file that gets too big is an error that the subject can be asked about, and not
 	// its end.
 	signal.Ignore(unix.SIGXFSZ)
+	listener, err := install(prog, flags)
+	if err == nil && o.Engine == Notify {
+		err = sendListener(3, listener)
+	}
+	if err != nil {
+		return fmt.Errorf("install the filter: %w", err)
+	}
 	return fmt.Errorf("start %s: %w", o.Argv[0], unix.Exec(o.Path, o.Argv, os.Environ()))
 }
 
@@ -125,6 +135,9 @@ func own(o order) error {
 	runtime.LockOSThread()
 	w := &owner{order: o, self: unix.Gettid(), threads: map[int]*thread{}, procs: map[int]*proc{}, touched: map[faults.Touch]bool{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
 	w.engine = tracing{w}
+	if o.Engine == Notify {
+		w.engine = newAsking(w)
+	}
 	w.keys.begin(o.Call)
 	w.crowd = o.Crowd
 	unix.CloseOnExec(3)
@@ -145,6 +158,7 @@ func own(o order) error {
 		err = errors.Join(err, w.recorded())
 	}
 	if err != nil {
+		status = exitOwner
 		fmt.Fprintln(os.Stderr, "fsbench: supervisor:", err)
 		_ = w.bench.ask(report{Blind: err.Error()})
 	}
@@ -178,12 +192,12 @@ func (w *owner) start() error {
 		return err
 	}
 	_, _ = unix.Close(pipe[0]), unix.Close(pipe[1])
-	return w.letGo()
+	return letGo()
 }
 
 // letGo gives up standard input and output: their end is to be seen when the
 // subject's own are closed.
-func (w *owner) letGo() error {
+func letGo() error {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	for fd := range 2 {
 		if err == nil {
@@ -317,9 +331,13 @@ func (w *owner) procOf(tid int) *proc {
 	if parent == nil {
 		parent = w.procs[w.main] // an orphan: its parent has ended
 	}
+	return w.child(parent, tgid)
+}
+
+func (w *owner) child(parent *proc, pid int) *proc {
 	parent.children++
-	p := &proc{pid: tgid, role: fmt.Sprintf("%s.%d", parent.role, parent.children)}
-	w.procs[tgid] = p
+	p := &proc{pid: pid, role: fmt.Sprintf("%s.%d", parent.role, parent.children)}
+	w.procs[pid] = p
 	return p
 }
 

@@ -40,7 +40,7 @@ func Probe(e Engine, base string, confine func(*exec.Cmd) error) error {
 	err = cmd.Run()
 	steps := s.Steps()
 	s.End()
-	why := strings.Join(strings.Split(strings.TrimSpace(said.String()), "\n"), "; ")
+	why, _, _ := strings.Cut(said.String(), "\n") // the others follow from it
 	if unseen := s.Unfired(); len(unseen) > 0 && why == "" {
 		why = unseen[0]
 	}

@@ -1,6 +1,10 @@
 package supervisor
 
-import "golang.org/x/sys/unix"
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
 
 // registers changes the registers of a stopped thread.
 func registers(tid int, change func(*unix.PtraceRegs)) error {
@@ -29,3 +33,6 @@ func setArg(tid, n int, v uint64) error {
 		*[]*uint64{&r.Rdi, &r.Rsi, &r.Rdx, &r.R10, &r.R8, &r.R9}[n] = v
 	})
 }
+
+// forks are the calls in which a thread may wait for a child that has its memory.
+var forks = []string{strconv.Itoa(unix.SYS_CLONE), strconv.Itoa(unix.SYS_CLONE3), strconv.Itoa(unix.SYS_VFORK)}

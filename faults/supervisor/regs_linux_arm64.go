@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -36,3 +37,6 @@ func setResult(tid int, v int64) error {
 func setArg(tid, n int, v uint64) error {
 	return registers(tid, func(r *unix.PtraceRegs) { r.Regs[n] = v })
 }
+
+// forks are the calls in which a thread may wait for a child that has its memory.
+var forks = []string{strconv.Itoa(unix.SYS_CLONE), strconv.Itoa(unix.SYS_CLONE3)}

@@ -61,7 +61,6 @@ const (
 
 // next lets one held thread go if the others are at rest.
 func (w *owner) next() error {
-	w.engine.census()
 	working, napping := w.busy()
 	if working {
 		w.moved()

@@ -40,7 +40,7 @@ const (
 )
 
 // Engines lists every Engine, the better ones first.
-var Engines = []Engine{Ptrace}
+var Engines = []Engine{Ptrace, Notify}
 
 // Limits says what an engine cannot do; empty if it can do everything.
 func (e Engine) Limits() string {
@@ -120,9 +120,10 @@ type Options struct {
 
 // What the owner and its shim are called as. No user types them.
 const (
-	ownerName = "fsbench-owner"
-	shimName  = "fsbench-shim"
-	probeName = "fsbench-probe" // a subject that makes one step
+	ownerName  = "fsbench-owner"
+	shimName   = "fsbench-shim"
+	keeperName = "fsbench-keeper" // between the two, where nobody may trace
+	probeName  = "fsbench-probe"  // a subject that makes one step
 )
 
 // exitOwner is how an owner or a shim ends that could not start its subject.

@@ -49,6 +49,16 @@ type lab struct {
 
 func newLab(t *testing.T, plan string, names ...string) *lab {
 	t.Helper()
+	l, err := newLabOf(t, supervisor.Ptrace, plan, names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// newLabOf fails with ErrCannot where an engine cannot carry out the plan.
+func newLabOf(t *testing.T, e supervisor.Engine, plan string, names ...string) (*lab, error) {
+	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +76,21 @@ func newLab(t *testing.T, plan string, names ...string) *lab {
 		t.Fatal(err)
 	}
 	p.Trace, p.Names = true, append([]string{"ws", "a", "b", "d", "out", "c"}, names...)
-	l.sup, err = supervisor.New(supervisor.Options{Base: base, Plan: p, Sink: &l.rec, Hands: l.hands, Crowd: &l.crowd})
-	if errors.Is(err, supervisor.ErrCannot) {
-		t.Skip(err)
+	l.sup, err = supervisor.New(supervisor.Options{Engine: e, Base: base, Plan: p, Sink: &l.rec, Hands: l.hands, Crowd: &l.crowd})
+	return l, err
+}
+
+// inEachEngine runs a test in each engine that works here.
+func inEachEngine(t *testing.T, f func(t *testing.T, e supervisor.Engine)) {
+	t.Helper()
+	for _, e := range supervisor.Engines {
+		t.Run(string(e), func(t *testing.T) {
+			if err := supervisor.Probe(e, t.TempDir(), func(*exec.Cmd) error { return nil }); err != nil {
+				t.Skip(err)
+			}
+			f(t, e)
+		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
 }
 
 func (l *lab) put(name, content string) {

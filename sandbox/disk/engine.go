@@ -24,6 +24,18 @@ func (e Engine) String() string {
 	return string(e.Name)
 }
 
+// Limits names what stops the sandbox's subjects, with what it cannot do; empty where
+// there is nothing to be said.
+func (s *Sandbox) Limits() string {
+	if !s.foreign {
+		return ""
+	}
+	if e, err := s.lab.Engine(); err == nil && e.Name.Limits() != "" {
+		return "engine " + e.String()
+	}
+	return ""
+}
+
 // Use lets only one engine stop foreign subjects, and not the best that works.
 func (l *Lab) Use(e supervisor.Engine) {
 	l.mu.Lock()
