@@ -18,9 +18,10 @@ import (
 
 // recipes says how each call that can change the tree is recorded. Calls that have
 // none cannot.
-var recipes = map[string]recipe{}
+var recipes = everyRecipe()
 
-func init() {
+func everyRecipe() map[string]recipe {
+	all := map[string]recipe{}
 	for _, row := range []struct {
 		names []string
 		recipe
@@ -54,9 +55,10 @@ func init() {
 		{[]string{"acct", "swapon"}, recipe{before: named, after: unknown("the kernel writes to a file by itself")}},
 	} {
 		for _, name := range row.names {
-			recipes[name] = row.recipe
+			all[name] = row.recipe
 		}
 	}
+	return all
 }
 
 func always(*recorder, *draft) bool { return true }
