@@ -56,7 +56,7 @@ type Header struct {
 	Brokers  []spec.Broker `json:"brokers,omitempty"`
 	Wire     bool          `json:"wire,omitempty"` // the subject was spoken to over the protocol
 
-	Counted bool `json:"counted,omitempty"` // what the subject leaves open in the tree is told
+	Counted bool   `json:"counted,omitempty"` // what the subject leaves open in the tree is told
 	Limits  string `json:"limits,omitempty"`  // of what stops the subject, where a better one could not
 }
 

@@ -12,13 +12,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fsbench/fsbench/faults/supervisor"
 	"github.com/fsbench/fsbench/spec"
 )
 
 // TestLeft: what a call leaves open is told, of all processes, and what was open before
 // it is not, whatever that is called by then.
-func TestLeft(t *testing.T) {
-	l := newLab(t, "")
+func TestLeft(t *testing.T) { inEachEngine(t, left) }
+
+func left(t *testing.T, e supervisor.Engine) {
+	t.Helper()
+	l, err := newLabOf(t, e, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `while read -r line; do eval "$line"; echo done; done`)
 	cmd.Dir = filepath.Join(l.base, "ws")
 	if err := l.sup.Wrap(cmd); err != nil {
