@@ -112,6 +112,9 @@ func (a *armed) spec() jail.Spec {
 	}
 	sp := a.s.lab.confine(a.s.base)
 	sp.FileSize = a.outset.fileSize
+	if a.s.group != nil {
+		sp.Group = a.s.group.Descriptor()
+	}
 	for _, l := range a.outset.locks {
 		l.Path = path.Join(a.s.base, l.Path)
 		if l.But != "" {

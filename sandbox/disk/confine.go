@@ -44,6 +44,9 @@ func (l *Lab) Admit(f Foreign) error {
 		return err
 	}
 	l.foreign = both
+	if l.groups == nil {
+		l.groups, _ = jail.NewGroups(groupTag(l.Dir)) // an error is noted for whoever asks
+	}
 	return nil
 }
 

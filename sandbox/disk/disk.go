@@ -18,6 +18,7 @@ import (
 
 	"github.com/fsbench/fsbench/faults/supervisor"
 	"github.com/fsbench/fsbench/sandbox"
+	"github.com/fsbench/fsbench/sandbox/jail"
 	"github.com/fsbench/fsbench/spec"
 	"github.com/fsbench/fsbench/vfs"
 )
@@ -32,7 +33,8 @@ type Sandbox struct {
 	sup     *supervisor.Supervisor // of a foreign one, since its first plan
 	ws      id                     // the workspace of a foreign one
 
-	ground *ground // of a foreign one, where the tree is on a volume of its own
+	group  *jail.Group // that the processes of a foreign one are in, where there are groups
+	ground *ground     // of a foreign one, where the tree is on a volume of its own
 
 	mu     sync.Mutex // held while the hands are at work, and for what follows
 	mounts []mount

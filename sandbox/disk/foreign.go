@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"strings"
 
+	"github.com/fsbench/fsbench/sandbox/jail"
 	"github.com/fsbench/fsbench/spec"
 )
 
@@ -19,13 +22,49 @@ func (l *Lab) Foreign() (*Sandbox, error) {
 		l.mu.Unlock()
 		return s, nil
 	}
+	groups := l.groups
 	l.mu.Unlock()
 	s, err := l.New()
-	if err == nil {
-		s.foreign = true
-		s.settleOn(l)
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	s.foreign = true
+	s.settleOn(l)
+	if groups != nil {
+		s.group, err = groups.New(path.Base(path.Dir(s.base)))
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// groupTag tells the control groups of a lab from those of others.
+func groupTag(dir string) string { return strings.TrimPrefix(path.Base(dir), labPrefix) }
+
+// canBound reports why the memory of subjects is not bounded.
+func (l *Lab) canBound() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.groups != nil {
+		return nil
+	}
+	g, err := jail.NewGroups(groupTag(l.Dir))
+	if err != nil {
+		return err
+	}
+	return g.Close()
+}
+
+func (l *Lab) closeGroups() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.groups == nil {
+		return nil
+	}
+	err := l.groups.Close()
+	l.groups = nil
+	return err
 }
 
 // rest empties a sandbox and keeps it for another run. The workspace stays, as the
@@ -59,6 +98,10 @@ func (s *Sandbox) rest() bool {
 func (s *Sandbox) end() {
 	if s.sup != nil {
 		s.sup.End()
+	}
+	if s.group != nil {
+		_ = s.group.End() // what is left of it goes with the lab's
+		s.group = nil
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/fsbench/fsbench/sandbox/jail"
 )
 
 // janitor is a process that makes the folder of sandboxes, and outlives this one for
@@ -83,6 +85,9 @@ func init() {
 		err = mark(dir)
 	}
 	if err != nil {
+		if folder != nil {
+			_ = sweep(folder) // the bench may be gone already, and nobody else knows of it
+		}
 		_, _ = os.Stdout.WriteString(err.Error())
 		syscall.Exit(1)
 	}
@@ -91,7 +96,8 @@ func init() {
 	_, _ = io.Copy(io.Discard, os.Stdin) // ends with the process that owns the folder
 	// Its children are dying with it, and may still be at work for an instant.
 	for range 50 {
-		if err := sweep(folder); err == nil {
+		groupsErr := jail.EndGroups(groupTag(dir))
+		if err := sweep(folder); err == nil && groupsErr == nil {
 			syscall.Exit(0)
 		}
 		time.Sleep(100 * time.Millisecond)

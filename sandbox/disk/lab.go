@@ -37,7 +37,8 @@ type Lab struct {
 
 	open    bool // for want of mounts nothing of the host's is hidden from subjects
 	foreign Foreign
-	cache   string // what a subject was prepared with, if it was
+	groups  *jail.Groups // of foreign subjects; nil before the first, and where there are none
+	cache   string       // what a subject was prepared with, if it was
 
 	engineMu sync.Mutex // held while it is found out
 	engine   Engine
@@ -137,7 +138,9 @@ func (l *Lab) Notes() []string {
 	if shared := l.subject().Shares(); shared != "" {
 		notes = append(notes, "subjects share with the bench: "+shared)
 	}
-	notes = append(notes, "the memory that subjects use is not bounded; if it runs out, they are ended first")
+	if err := l.canBound(); err != nil {
+		notes = append(notes, "the memory that subjects use is not bounded ("+err.Error()+"); if it runs out, they are ended first")
+	}
 	if l.other < 0 {
 		notes = append(notes, "not root: EPERM is synthetic, and scenarios with files of another owner or immutable files are skipped")
 	}
@@ -170,7 +173,7 @@ func (l *Lab) New() (*Sandbox, error) {
 func (l *Lab) Close() error {
 	var err error
 	if l.folder != nil {
-		err = l.closeIdle()
+		err = errors.Join(l.closeIdle(), l.closeGroups())
 		err = errors.Join(err, sweep(l.folder))
 	}
 	if l.janitor != nil {

@@ -1,17 +1,17 @@
 package disk
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fsbench/fsbench/sandbox/jail"
 )
 
 // markerName is a file in a lab's folder that says whose it is: a process, by its
@@ -24,21 +24,11 @@ const maxMarker = 256
 
 // markerOf is the text of the marker of a process; it fails if there is none.
 func markerOf(pid int) (string, error) {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	start, boot, err := jail.Started(pid)
 	if err != nil {
 		return "", err
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", err
-	}
-	// The name in parentheses may hold anything; the state follows, and the start is
-	// the twentieth after that.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 20 {
-		return "", errors.New("the process has no start")
-	}
-	return fmt.Sprintf("fsbench lab of process %d started %s boot %s\n", pid, fields[19], strings.TrimSpace(string(boot))), nil
+	return fmt.Sprintf("fsbench lab of process %d started %s boot %s\n", pid, start, boot), nil
 }
 
 // mark leaves the marker of the parent, for which this process works.
@@ -50,7 +40,7 @@ func mark(dir string) error {
 	return os.WriteFile(filepath.Join(dir, markerName), []byte(text), 0o600)
 }
 
-// Sweep removes the folders below parent that benches have left which were killed
+// Sweep removes the folders below parent, and the control groups, that benches have left which were killed
 // together with those who clean up after them, and returns their names. It touches
 // nothing without a marker of this user's own, and nothing of a bench that is alive.
 // An empty parent is the system's folder for temporary files.
@@ -76,6 +66,8 @@ func Sweep(parent string) (removed []string, err error) {
 		}
 		errs = append(errs, err, folder.Close())
 	}
+	groups, err := jail.SweepGroups()
+	removed, errs = append(removed, groups...), append(errs, err)
 	slices.Sort(removed)
 	if err := errors.Join(errs...); err != nil {
 		return removed, fmt.Errorf("remove leftovers: %w", err)

@@ -71,6 +71,10 @@ type Spec struct {
 	// signal that comes with it is ignored.
 	FileSize uint64
 
+	// Group is the descriptor of a control group that the child is started in; 0 for none.
+	// See Groups.
+	Group int
+
 	// Locked are kept from the child by Landlock; see CanLock.
 	Locked []Lock
 }

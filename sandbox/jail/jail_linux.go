@@ -91,7 +91,7 @@ func (s Spec) trust() (namespaces, error) {
 
 func (s Spec) try(ns namespaces) error {
 	o := order{Spec: s, Parent: os.Getpid()}
-	o.Files = 0 // nobody has opened them yet
+	o.Files, o.Group = 0, 0 // nobody has opened them yet
 	if len(s.Mounts) > 0 {
 		o.Mounts = []Mount{{Path: s.Mounts[0].Path, ReadOnly: true}}
 	}
@@ -146,6 +146,9 @@ func (ns namespaces) stage(cmd *exec.Cmd, o order) error {
 	cmd.Path, cmd.Args = selfExe, argv
 	cmd.Env = []string{} // it may stay beside the child, who is not to read what the bench was given
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: uintptr(ns), Setsid: true}
+	if o.Group > 0 {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, o.Group
+	}
 	if ns&ownUsers != 0 {
 		// Groups cannot be given up here: an ordinary user could reach what a group
 		// is denied by leaving it, so the kernel forbids that. What the stage needs

@@ -48,3 +48,30 @@ func (*Volume) Pass(*exec.Cmd) (int, error) { return 0, errOS }
 
 // Close does nothing.
 func (*Volume) Close() error { return nil }
+
+// Groups are not to be had here.
+type Groups struct{}
+
+// Group is not to be had here.
+type Group struct{}
+
+// NewGroups says so.
+func NewGroups(string) (*Groups, error) { return nil, errOS }
+
+// New fails.
+func (*Groups) New(string) (*Group, error) { return nil, errOS }
+
+// Close does nothing.
+func (*Groups) Close() error { return nil }
+
+// Descriptor returns none.
+func (*Group) Descriptor() int { return 0 }
+
+// End does nothing.
+func (*Group) End() error { return nil }
+
+// SweepGroups has nothing to remove here.
+func SweepGroups() ([]string, error) { return nil, nil }
+
+// EndGroups has nothing to remove here.
+func EndGroups(string) error { return nil }

@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 				_, _ = unix.Write(n, []byte(fd))
 			}
 			unix.Exit(0)
+		case "overreach":
+			overreach()
 		case "kill":
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 			select {}
@@ -108,6 +110,27 @@ func reportSelf(paths []string) {
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(s)
 	unix.Exit(0)
+}
+
+// overreach wants more than it may have, says how that ended, and dies so that it would
+// leave a dump.
+func overreach() {
+	said := map[string]string{}
+	for _, what := range []int{unix.RLIMIT_NOFILE, unix.RLIMIT_NPROC, unix.RLIMIT_FSIZE, unix.RLIMIT_CPU, unix.RLIMIT_CORE} {
+		all := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+		said[fmt.Sprint("limit ", what)] = hostile.Said(unix.Setrlimit(what, &all))
+	}
+	open := 0
+	for ; ; open++ {
+		if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
+			said["files"] = hostile.Said(err)
+			break
+		}
+	}
+	said["so many"] = strconv.FormatBool(open > 3000 && open < 4096)
+	_ = json.NewEncoder(os.Stdout).Encode(said)
+	_ = unix.Exec("/bin/sh", []string{"sh", "-c", "kill -SEGV $$"}, nil)
+	unix.Exit(1)
 }
 
 // daemon stays, with token in its command line, beside what it starts: how many

@@ -136,6 +136,39 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestLimits: a subject cannot raise its limits, gets no more files than it may have, and
+// leaves no dump.
+func TestLimits(t *testing.T) {
+	alsoAsUser(t)
+	p, s := stake(t)
+	cmd := command("overreach")
+	cmd.Dir = p.Tree
+	wrap(t, s, cmd)
+	out, err := cmd.Output()
+	var got map[string]string
+	if jsonErr := json.Unmarshal(out, &got); jsonErr != nil {
+		t.Fatalf("%v %v\n%s", err, jsonErr, out)
+	}
+	for name, end := range got {
+		want := "EPERM"
+		switch name {
+		case "files":
+			want = "EMFILE"
+		case "so many":
+			want = "true"
+		}
+		if end != want {
+			t.Errorf("%s: %s, want %s", name, end, want)
+		}
+	}
+	if len(got) != 7 || cmd.ProcessState.ExitCode() != 128+int(unix.SIGSEGV) {
+		t.Errorf("it made %d moves and ended with %v", len(got), cmd.ProcessState)
+	}
+	if left, err := os.ReadDir(p.Tree); err != nil || len(left) != 1 {
+		t.Errorf("in its folder are %v (%v), want one file", left, err)
+	}
+}
+
 // TestStubborn expects that no subject outstays its welcome, and that nobody waits
 // for one that holds on to what it was given.
 func TestStubborn(t *testing.T) {
