@@ -95,6 +95,9 @@ func Effects(base scenarios.Scenario, s faults.Step) []Effect {
 // changes reports whether a step leaves something behind that could have happened in
 // spite of an error.
 func changes(s faults.Step) bool {
+	if s.Op == "probe" {
+		return false // it only asks whether something could be written
+	}
 	switch s.Class {
 	case faults.Create, faults.Modify, faults.Remove, faults.Flush:
 		return true

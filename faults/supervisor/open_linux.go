@@ -42,6 +42,9 @@ func (w *owner) open() map[vfs.ID][]string {
 		}
 		for _, fd := range fds {
 			p := "/proc/" + strconv.Itoa(pid) + "/fd/" + fd.Name()
+			if w.orphans[p] {
+				continue
+			}
 			var st unix.Stat_t
 			rel, below, err := w.link(p)
 			if err != nil || !below || unix.Stat(p, &st) != nil {

@@ -22,7 +22,11 @@ func TestLeft(t *testing.T) { inEachEngine(t, left) }
 
 func left(t *testing.T, e supervisor.Engine) {
 	t.Helper()
-	l, err := newLabOf(t, e, "")
+	plan := ""
+	if e == supervisor.Ptrace {
+		plan = "f1 after class=create name=refused errno=EIO"
+	}
+	l, err := newLabOf(t, e, plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +60,7 @@ func left(t *testing.T, e supervisor.Engine) {
 		{does: "exec 4<d/moved", want: []string{"ws/d/moved"}},
 		{does: "exec 3<&- 4<&- 8<d; sleep 86400 >/dev/null & exec 8<&-", want: []string{"ws/d"}},
 		{does: "kill $!; wait"},
+		{does: "true >refused"}, // it was told so, and has nothing to close
 		{does: "exec 3<d; echo done; read -r line; exec 3<&-"}, // it tidies up after its answer
 	} {
 		call++

@@ -106,6 +106,7 @@ type owner struct {
 	touched map[faults.Touch]bool
 	rec     *recorder           // if the subject is recorded
 	began   map[vfs.ID][]string // what it had open when the call began
+	orphans map[string]bool     // descriptors that it does not know of: it was told that they were refused
 
 	restless bool // it was given up to wait for rest
 }
@@ -133,7 +134,7 @@ type thread struct {
 // own starts the subject, stays with it, and ends as it ends.
 func own(o order) error {
 	runtime.LockOSThread()
-	w := &owner{order: o, self: unix.Gettid(), threads: map[int]*thread{}, procs: map[int]*proc{}, touched: map[faults.Touch]bool{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
+	w := &owner{order: o, self: unix.Gettid(), threads: map[int]*thread{}, procs: map[int]*proc{}, orphans: map[string]bool{}, touched: map[faults.Touch]bool{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
 	w.engine = tracing{w}
 	if o.Engine == Notify {
 		w.engine = newAsking(w)
@@ -380,6 +381,7 @@ func (w *owner) arm(o arming) []string {
 	case o.Call != 0:
 		w.keys.begin(o.Call)
 		w.recount()
+		clear(w.orphans)
 		w.began = w.open()
 		return nil
 	}

@@ -236,6 +236,9 @@ func (w *owner) after(t *thread, u *use, result int64) (ended bool, err error) {
 		case !due:
 			continue
 		case a.Do.Errno != "":
+			if u.call.opens {
+				w.orphans[descriptor(t.proc.pid, uint64(result))] = true
+			}
 			return false, errors.Join(w.fired(a, p, a.Do.Errno), setResult(t.tid, -int64(faults.Errno(a.Do.Errno))))
 		}
 		if ended, err = w.upset(a, p); err != nil || ended {
