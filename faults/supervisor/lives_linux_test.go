@@ -114,6 +114,53 @@ except OSError:
 	}
 }
 
+// TestSetuidGivesNothing: a program that would run as its owner runs as who started it, and
+// its steps are seen like those of any other.
+func TestSetuidGivesNothing(t *testing.T) { inEachEngine(t, setuid) }
+
+func setuid(t *testing.T, e supervisor.Engine) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("it takes another user's file")
+	}
+	l, err := newLabOf(t, e, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := l.base; len(d) > len(os.TempDir()); d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := filepath.Join(l.base, "ws/touch")
+	text, err := os.ReadFile("/usr/bin/touch")
+	if err != nil {
+		t.Skip(err)
+	}
+	l.put("ws/touch", string(text))
+	for _, err := range []error{os.Chmod(program, 0o755|os.ModeSetuid), os.Chmod(filepath.Join(l.base, "ws/d"), 0o777)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), program, "d/b")
+	cmd.Dir = filepath.Join(l.base, "ws")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if err := l.sup.Wrap(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	info, err := os.Stat(filepath.Join(l.base, "ws/d/b"))
+	if err != nil || info.Sys().(*syscall.Stat_t).Uid != 65534 {
+		t.Errorf("the file that it made: %v, %+v; want one of its own", err, info)
+	}
+	if got := l.steps("create"); len(got) == 0 || len(l.sup.Unfired()) > 0 {
+		t.Errorf("steps %q, and %q could not be seen", got, l.sup.Unfired())
+	}
+}
+
 // TestNoInterruptionIsInvented: a timer that fires all the time, with a handler that
 // does not ask for calls to be restarted, interrupts no call that it would not have
 // interrupted.
