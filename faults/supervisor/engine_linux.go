@@ -44,11 +44,14 @@ func (w tracing) run() (int, error) {
 
 func (tracing) pass(t *thread) error { return resume(t.tid, 0) }
 
-func (tracing) perform(t *thread, u *use) error {
-	if u.result != nil {
+func (w tracing) perform(t *thread, u *use) error {
+	switch {
+	case u.result != nil:
 		if err := skipCall(t.tid); err != nil {
 			return err
 		}
+	case !w.awaited(u):
+		return resume(t.tid, 0)
 	}
 	t.use = u
 	return resumeCall(t.tid)

@@ -186,6 +186,14 @@ func (w *owner) upset(a *armed, p place) (ended bool, err error) {
 	return true, err
 }
 
+// awaited reports whether the end of a call matters: to stop there costs as much as to
+// stop before it.
+func (w *owner) awaited(u *use) bool {
+	return w.rec != nil || w.After || slices.ContainsFunc(w.plan.inj, func(a *armed) bool {
+		return a.watch || a.cut != nil || a.When.After && (a.When.Step == "" || a.When.Step == u.key)
+	})
+}
+
 // leave deals with the end of a call.
 func (w *owner) leave(t *thread) error {
 	u := t.use
