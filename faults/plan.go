@@ -26,6 +26,10 @@ type Plan struct {
 	// Trace asks for the steps of the run. It is no part of the text form.
 	Trace bool `json:"trace,omitempty"`
 
+	// Record asks for what a subject that is watched from outside does to the tree. It is
+	// no part of the text form either.
+	Record bool `json:"record,omitempty"`
+
 	// Names are those that the scenario speaks of. In the keys of a foreign process's
 	// steps all others are numbered, as they come: they may be random.
 	Names []string `json:"names,omitempty"`

@@ -41,7 +41,11 @@ type Run struct {
 	Unfired  []string       // injections that had no effect
 	Touched  []faults.Touch // by the subject outside the tree, if somebody looks on
 	Steps    []faults.Step  // of the subject while it served calls, if the plan asks for them
-	Skip     string         // why the scenario could not be brought about; empty if it was run
+
+	// Records are what the processes of the subject did to the tree, in the order of their
+	// start, if the plan asks for it and somebody looks on.
+	Records []faults.Record
+	Skip    string // why the scenario could not be brought about; empty if it was run
 }
 
 // Execute performs s against d in box and closes box. An error means that the
@@ -68,6 +72,7 @@ func Execute(ctx context.Context, d sut.Driver, box sandbox.Sandbox, s scenarios
 	run.Events = x.rec.Events()
 	if x.armed != nil {
 		run.Unfired, run.Steps, run.Touched = x.armed.Unfired(), x.steps, x.armed.Touched()
+		run.Records = x.armed.Records()
 	}
 	return run, err
 }
@@ -190,7 +195,7 @@ func (x *execution) world() spec.World {
 
 // plan returns the faults with this run's root in them.
 func (x *execution) plan() faults.Plan {
-	p := faults.Plan{Injections: slices.Clone(x.scenario.Faults.Injections), Trace: x.scenario.Faults.Trace}
+	p := faults.Plan{Injections: slices.Clone(x.scenario.Faults.Injections), Trace: x.scenario.Faults.Trace, Record: x.scenario.Faults.Record}
 	if p.Stepped() {
 		p.Names = x.scenario.Names()
 	}

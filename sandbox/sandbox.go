@@ -97,6 +97,10 @@ type Armed interface {
 	// the workspace itself excepted, where somebody counts.
 	Left() []string
 
+	// Records tells what each process of the subject has done to the tree, if the plan
+	// asks for it and somebody looks on.
+	Records() []faults.Record
+
 	// Stop ends the plan, and returns what went wrong with the bench's own hands
 	// while it was in force.
 	Stop() error

@@ -1,16 +1,26 @@
 package main
 
 import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/fsbench/fsbench"
 	"github.com/fsbench/fsbench/explore"
 	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/reports"
 	"github.com/fsbench/fsbench/sandbox/jail"
+	"github.com/fsbench/fsbench/sandbox/mem"
 	"github.com/fsbench/fsbench/scenarios"
 	"github.com/fsbench/fsbench/spec"
+	"github.com/fsbench/fsbench/trace"
 )
 
 // enter returns the ground of a foreign subject, or skips the test where this machine
@@ -190,4 +200,67 @@ func TestForeignFlags(t *testing.T) {
 	if got, want := f.String(), `--mcp --preset filesystem --read 'a b' -- node 'it'\''s' {root}`; got != want {
 		t.Errorf("String = %s, want %s", got, want)
 	}
+}
+
+// TestRecordOfAStranger: what is kept of a run is enough to have the tree again that the
+// bench saw at its end, in memory; where it is not, that is said.
+func TestRecordOfAStranger(t *testing.T) {
+	enter(t, foreign{Exec: true, Cmd: []string{"sed", "s/x/y/", "{path}"}})
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(at("s.txtar"), []byte(harm), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	replay := func(argv ...string) string {
+		t.Helper()
+		args := []string{"replay", at("s.txtar"), "--explain", "--keep", at("trace"), "--record", at("record"), "--exec", "--"}
+		var out, errs bytes.Buffer
+		if code := run(append(args, argv...), strings.NewReader(""), &out, &errs); code != reports.ExitFailed {
+			t.Fatalf("exit %d: %s%s", code, &out, &errs)
+		}
+		return out.String()
+	}
+	if out := replay("sed", "-i", "s/g/another/", "{path}"); !strings.Contains(out, "content=another result=7\n") || strings.Contains(out, "record incomplete") {
+		t.Errorf("it tells\n%s\nwant the write, and a complete record", out)
+	}
+	rec := readAll(t, at("record"), faults.ReadRecord)
+	var trees []spec.World
+	for _, e := range readAll(t, at("trace"), func(r io.Reader) ([]trace.Event, error) { return trace.Read(r, "trace") }) {
+		if e.World != nil {
+			trees = append(trees, e.World)
+		}
+	}
+	again, err := mem.NewReplay(trees[0], rec)
+	if err == nil {
+		err = again.Rest()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := again.World()
+	if diff := cmp.Diff(trees[len(trees)-1], got); err != nil || diff != "" || len(trees) != 2 {
+		t.Errorf("of %d trees the last is (-seen +replayed) %v:\n%s", len(trees), err, diff)
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	out := replay(python, "-c", `import mmap, sys; f = open(sys.argv[1], "r+b"); mmap.mmap(f.fileno(), 0)[0:1] = b"Z"`, "{path}")
+	if !strings.Contains(out, "\nrecord incomplete for ws/g: it is mapped for writing") {
+		t.Errorf("it tells\n%s\nwant that a store through memory is no step", out)
+	}
+}
+
+func readAll[T any](t *testing.T, name string, read func(io.Reader) (T, error)) T {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	v, err := read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -166,11 +167,7 @@ ws/g file content=g
 // said returns what the subject has written, as the bench saw it.
 func (s *stake) said(file string) (ends map[string]string) {
 	s.t.Helper()
-	f, err := os.Open(file)
-	s.must(err)
-	defer f.Close()
-	events, err := trace.Read(f, file)
-	s.must(err)
+	events := readAll(s.t, file, func(r io.Reader) ([]trace.Event, error) { return trace.Read(r, file) })
 	var last spec.World
 	for _, e := range events {
 		if e.World != nil {

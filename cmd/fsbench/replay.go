@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fsbench/fsbench"
+	"github.com/fsbench/fsbench/faults"
 	"github.com/fsbench/fsbench/reports"
 	"github.com/fsbench/fsbench/sandbox/disk"
 	"github.com/fsbench/fsbench/scenarios"
@@ -20,6 +23,7 @@ type replayCmd struct {
 	Subject  string `default:"reference" help:"What to judge: reference, or mutant:NAME."`
 	Explain  bool   `help:"Tell what happened: calls, faults, handlers, Log, tree."`
 	Keep     string `placeholder:"FILE" help:"Write the trace to a file."`
+	Record   string `placeholder:"FILE" help:"Write what CMD did to the tree, step by step, to a file; that of a second process to FILE.2."`
 	JSON     bool   `help:"Print findings and counts as JSON."`
 
 	foreign `embed:""`
@@ -28,7 +32,8 @@ type replayCmd struct {
 func (replayCmd) Help() string {
 	return `Exit codes as for run.
 
-Example: fsbench replay .fsbench/scenarios/FB-004-mem-denied-write-liar.txtar --explain`
+Example: fsbench replay .fsbench/scenarios/FB-004-mem-denied-write-liar.txtar --explain
+         fsbench replay scenarios/corpus/B13-executable-bit.txtar --explain --exec -- tee {path}`
 }
 
 func (c *replayCmd) Run(a *app) error {
@@ -43,6 +48,11 @@ func (c *replayCmd) Run(a *app) error {
 	if err := c.check(); err != nil {
 		return usage(err)
 	}
+	if c.Record != "" && !c.given() {
+		return usage(errors.New("--record: want a command after --, as in: fsbench replay FILE --record R --exec -- tee {path}"))
+	}
+	s.Faults.Record = c.given() && (c.Explain || c.Record != "")
+	s.Faults.Trace = s.Faults.Record
 	var j reports.Judged
 	if c.given() {
 		j, err = c.judge(a, s)
@@ -58,9 +68,12 @@ func (c *replayCmd) Run(a *app) error {
 		}
 	}
 	if c.Explain {
-		if err := reports.WriteStory(a.out, j.Run.Events); err != nil {
+		if err := errors.Join(reports.WriteStory(a.out, j.Run.Events), reports.WriteSteps(a.out, j.Run.Steps, j.Run.Records)); err != nil {
 			return err
 		}
+	}
+	if err := c.record(j.Run.Records); err != nil {
+		return err
 	}
 	switch {
 	case j.Err != nil:
@@ -75,6 +88,24 @@ func (c *replayCmd) Run(a *app) error {
 	if len(j.Run.Unfired) > 0 {
 		fmt.Fprintf(a.err, "fsbench: inconclusive: never fired: %s\n", strings.Join(j.Run.Unfired, ", "))
 		return &exit{code: reports.ExitInconclusive}
+	}
+	return nil
+}
+
+// record writes what was recorded, a file for each process.
+func (c *replayCmd) record(records []faults.Record) error {
+	for i, r := range records {
+		name := c.Record
+		if i > 0 {
+			name += fmt.Sprintf(".%d", i+1)
+		}
+		if c.Record == "" {
+			break
+		}
+		var b bytes.Buffer
+		if err := errors.Join(r.Write(&b), os.WriteFile(name, b.Bytes(), 0o644)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -210,6 +210,9 @@ func (*armed) Touched() []faults.Touch { return nil }
 // Left implements sandbox.Armed. A worker tells it itself, as an event.
 func (*armed) Left() []string { return nil }
 
+// Records implements sandbox.Armed.
+func (*armed) Records() []faults.Record { return nil }
+
 // Stop implements sandbox.Armed. The tree is given back its modes and flags.
 func (a *armed) Stop() error {
 	a.s.mu.Lock()

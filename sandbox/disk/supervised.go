@@ -21,7 +21,9 @@ type supervised struct {
 var _ sandbox.Armed = (*supervised)(nil)
 
 func (a *armed) supervised(sink trace.Sink) (sandbox.Armed, error) {
-	if sup := a.s.sup; sup != nil {
+	if a.plan.Record {
+		a.s.end() // of what rests here only a part would be on record
+	} else if sup := a.s.sup; sup != nil {
 		return &supervised{a, sup}, cannot(sup.Rearm(a.plan, a.watch, sink))
 	}
 	engine, err := a.s.lab.Engine()
@@ -29,7 +31,7 @@ func (a *armed) supervised(sink trace.Sink) (sandbox.Armed, error) {
 		return nil, err
 	}
 	sup, err := supervisor.New(supervisor.Options{
-		Engine: engine.Name, Base: a.s.base, Plan: a.plan, Sink: sink, Watch: a.watch, Hands: sandbox.Attempt(a.s.Edit), Look: a.s.Observe, Crowd: &a.s.lab.crowd,
+		Engine: engine.Name, Base: a.s.base, Plan: a.plan, Sink: sink, Watch: a.watch, Hands: sandbox.Attempt(a.s.Edit), Look: a.s.Observe, Record: a.plan.Record, Crowd: &a.s.lab.crowd,
 	})
 	if err != nil {
 		return nil, cannot(err)
@@ -83,6 +85,9 @@ func (w *supervised) Touched() []faults.Touch { return w.sup.Touched() }
 
 // Left implements sandbox.Armed.
 func (w *supervised) Left() []string { return w.sup.Left() }
+
+// Records implements sandbox.Armed.
+func (w *supervised) Records() []faults.Record { return w.sup.Records() }
 
 // Stop implements sandbox.Armed.
 func (w *supervised) Stop() error { return errors.Join(w.sup.Stop(), w.armed.Stop()) }

@@ -257,6 +257,9 @@ func (armed) Child() *sandbox.Child { return nil }
 
 func (armed) Touched() []faults.Touch { return nil }
 
+// Records implements sandbox.Armed.
+func (armed) Records() []faults.Record { return nil }
+
 func (a armed) Stop() error {
 	a.Armed.Stop()
 	return a.Err()
