@@ -226,22 +226,25 @@ func TestHostile(t *testing.T) {
 			{move: "deep", says: "fsbench: call 1: observe: look at the tree: deeper than 200"},
 			{move: "hole", says: "look ws/sparse: more than 67108864 bytes in the tree"},
 			{move: "floods", want: map[string]string{"floods": "ENOSPC"}},
-			{move: "many", says: "answer   unknown"},
-			{move: "kills", says: "answer   unknown"},
+			{move: "many", says: "got   unknown"},
+			{move: "kills", says: "got   unknown"},
 			{move: "leave", says: "AT-001 broken"}, // it says ok, and has done nothing
-			{move: "stay", says: "answer   unknown"},
-			{move: "stop", says: "answer   unknown"},
-			{move: "spin", says: "answer   unknown"},
+			{move: "stay", says: "got   unknown"},
+			{move: "stop", says: "got   unknown"},
+			{move: "spin", says: "got   unknown"},
 		} {
 			t.Run(name+" "+tt.move, func(t *testing.T) {
 				t.Parallel()
 				s := newStake(t, exe, uid)
 				before := s.machine()
 				limit := "1m"
-				if slices.Contains([]string{"floods", "many", "stay", "stop", "spin"}, tt.move) { // without an end
+				if slices.Contains([]string{"many", "stay", "stop", "spin"}, tt.move) { // without an end
 					limit = "2s"
 				}
-				args := []string{"replay", s.dir + "/out/harm.txtar", "--explain", "--keep", s.dir + "/out/trace", "--deadline", limit, "--exec"}
+				args := []string{"replay", s.dir + "/out/harm.txtar", "--keep", s.dir + "/out/trace", "--deadline", limit, "--exec"}
+				if tt.move == "odd" {
+					args = append(args, "--explain") // which shows all of what it has made
+				}
 				code, out, errs := s.fsbench(append(args, s.subject(tt.move)...)...)
 				if diff := cmp.Diff(before, s.machine()); diff != "" {
 					t.Errorf("the machine has changed (-before +after):\n%s", diff)

@@ -49,6 +49,7 @@ type line struct {
 	busy bool // what was read is not yet taken in
 
 	record faults.Record // guarded by the lock of the Supervisor
+	told   bool          // the record has an end; guarded likewise
 }
 
 // Read implements io.Reader for the listener, which asks for more only when it has
@@ -166,7 +167,9 @@ func (s *Supervisor) listen(l *line) {
 	for {
 		var r report
 		if err := in.Decode(&r); err != nil {
-			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
+			s.ended(l)
+			killed := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET)
+			if !killed && !errors.Is(err, os.ErrClosed) {
 				s.fail(fmt.Errorf("listen to the owner: %w", err))
 			}
 			return

@@ -311,3 +311,36 @@ func TestRecordWhereNobodyLooks(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRecordOfTheKilled: a record that its writer did not live to end says so.
+func TestRecordOfTheKilled(t *testing.T) {
+	tp := newTape(t, nil)
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "echo x > f; echo up; sleep 1000")
+	cmd.Dir = filepath.Join(tp.base, "ws")
+	if err := tp.sup.Wrap(cmd); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = out.Read(make([]byte, 3))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec := tp.sup.Records()[0]; !rec.Complete() || len(rec.Mutations) == 0 {
+		t.Errorf("%d mutations, gaps %+v: want all so far", len(rec.Mutations), rec.Gaps)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if rec := tp.sup.Records()[0]; rec.Complete() {
+		t.Error("a record without an end passes for a whole one")
+	}
+	if err := tp.sup.Stop(); err != nil {
+		t.Error(err)
+	}
+}

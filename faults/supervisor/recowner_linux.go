@@ -158,6 +158,7 @@ func (w *owner) recorded() error {
 		}
 	}
 	w.rec.finish()
+	w.rec.out.End = true
 	return w.tellRecord()
 }
 
@@ -182,12 +183,42 @@ func (s *Supervisor) note(l *line, n note) {
 	l.record.Start = append(l.record.Start, n.Start...)
 	l.record.Mutations = append(l.record.Mutations, n.Mutations...)
 	l.record.Gaps = append(l.record.Gaps, n.Gaps...)
+	l.told = l.told || n.End
+}
+
+// ended notes that nothing more will be heard of an owner.
+func (s *Supervisor) ended(l *line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(l.record.Start) > 0 && !l.told {
+		l.record.Gaps = append(l.record.Gaps, faults.Gap{Reason: "it was killed together with who wrote this down: its last steps may be missing"})
+	}
+}
+
+// dead reports whether nobody is at the other end.
+func (l *line) dead() bool {
+	raw, err := l.ours.SyscallConn()
+	if err != nil {
+		return true // it is closed
+	}
+	gone := true
+	_ = raw.Control(func(fd uintptr) { // an error: it is closed
+		look := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(look, 0)
+		gone = err == nil && n > 0 && look[0].Revents&unix.POLLHUP != 0
+	})
+	return gone
 }
 
 // Records returns, for each process that was wrapped, in that order, what it has done
 // to the tree so far. Two that ran at the same time do not know of each other.
 func (s *Supervisor) Records() []faults.Record {
 	s.settle()
+	for _, l := range s.handOver() {
+		if l.dead() {
+			<-l.gone // with which it is known whether it had told all
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []faults.Record

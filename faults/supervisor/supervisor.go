@@ -195,9 +195,10 @@ type note struct {
 	UID       uint32            `json:"uid,omitempty"`
 	Mutations []faults.Mutation `json:"mutations,omitempty"`
 	Gaps      []faults.Gap      `json:"gaps,omitempty"`
+	End       bool              `json:"end,omitempty"` // nothing more is to come
 }
 
-func (n *note) empty() bool { return len(n.Start)+len(n.Mutations)+len(n.Gaps) == 0 }
+func (n *note) empty() bool { return !n.End && len(n.Start)+len(n.Mutations)+len(n.Gaps) == 0 }
 
 // answer says that a report was taken in, and of a swap, whether anything changed.
 // Or it is no answer, and
