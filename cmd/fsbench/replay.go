@@ -11,6 +11,7 @@ import (
 
 	"github.com/fsbench/fsbench"
 	"github.com/fsbench/fsbench/faults"
+	"github.com/fsbench/fsbench/faults/supervisor"
 	"github.com/fsbench/fsbench/reports"
 	"github.com/fsbench/fsbench/sandbox/disk"
 	"github.com/fsbench/fsbench/scenarios"
@@ -55,7 +56,7 @@ func (c *replayCmd) Run(a *app) error {
 	s.Faults.Trace = s.Faults.Record
 	var j reports.Judged
 	if c.given() {
-		j, err = c.judge(a, s)
+		j, err = c.judge(a, s, c.Record != "")
 	} else {
 		j, err = judgeIn(a, sub, c.Sandbox, s)
 	}
@@ -111,11 +112,13 @@ func (c *replayCmd) record(records []faults.Record) error {
 }
 
 // judge runs one scenario with a subject of somebody else.
-func (f foreign) judge(a *app, s scenarios.Scenario) (reports.Judged, error) {
+func (f foreign) judge(a *app, s scenarios.Scenario, keep bool) (reports.Judged, error) {
 	g, done, err := f.ground(a.ctx, ".fsbench")
 	if err != nil {
 		return reports.Judged{}, err
 	}
+	// Who cannot have all is told what there is, unless it is to be kept.
+	s.Faults.Record = s.Faults.Record && (keep || g.engine.Name == supervisor.Ptrace)
 	j := fsbench.Judge(a.ctx, g.arena, s)
 	return j, done()
 }
