@@ -60,7 +60,7 @@ func left(t *testing.T, e supervisor.Engine) {
 		{does: "exec 4<d/moved", want: []string{"ws/d/moved"}},
 		{does: "exec 3<&- 4<&- 8<d; sleep 86400 >/dev/null & exec 8<&-", want: []string{"ws/d"}},
 		{does: "kill $!; wait"},
-		{does: "true >refused"}, // it was told so, and has nothing to close
+		{does: "true >refused"},                                // it was told so, and has nothing to close
 		{does: "exec 3<d; echo done; read -r line; exec 3<&-"}, // it tidies up after its answer
 	} {
 		call++
