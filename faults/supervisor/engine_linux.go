@@ -3,6 +3,8 @@
 package supervisor
 
 import (
+	"fmt"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -36,6 +38,9 @@ type tracing struct{ *owner }
 var _ engine = tracing{}
 
 func (w tracing) run() (int, error) {
+	if err := quietStops(); err != nil {
+		return 0, fmt.Errorf("have no signals of stops: %w", err)
+	}
 	if err := w.start(); err != nil {
 		return 0, err
 	}

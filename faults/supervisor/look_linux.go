@@ -201,13 +201,26 @@ func (w *owner) named(tid int, info *callInfo, dirArg, pathArg int) (rel string,
 	full := dir
 	if !path.IsAbs(dir) {
 		full = start + "/" + dir
+	} else if known := w.abroad[text]; known != "" && w.elsewhere(dir) {
+		return known, false, false, nil
 	}
 	rel, below, err = w.where(full)
 	if err != nil {
 		rel, below, err = w.lexical(start, text)
 		return rel, false, below, err
 	}
-	return path.Join(rel, name), false, below, nil
+	rel = path.Join(rel, name)
+	if !below && path.IsAbs(dir) && len(w.abroad) < mostTouched {
+		w.abroad[text] = rel
+	}
+	return rel, false, below, nil
+}
+
+// elsewhere reports whether the directory at p is of another file system than the tree.
+// Most of what a program looks at is, and to know that much takes one call.
+func (w *owner) elsewhere(p string) bool {
+	var st unix.Stat_t
+	return unix.Stat(p, &st) == nil && st.Dev != w.dev
 }
 
 // where returns the path in the sandbox of the directory or file at p, links

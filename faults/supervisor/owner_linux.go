@@ -107,6 +107,8 @@ type owner struct {
 	rec     *recorder           // if the subject is recorded
 	began   map[vfs.ID][]string // what it had open when the call began
 	orphans map[string]bool     // descriptors that it does not know of: it was told that they were refused
+	dev     uint64              // of the tree
+	abroad  map[string]string   // what absolute paths outside the tree were resolved to
 
 	restless bool // it was given up to wait for rest
 }
@@ -134,11 +136,16 @@ type thread struct {
 // own starts the subject, stays with it, and ends as it ends.
 func own(o order) error {
 	runtime.LockOSThread()
-	w := &owner{order: o, self: unix.Gettid(), threads: map[int]*thread{}, procs: map[int]*proc{}, orphans: map[string]bool{}, touched: map[faults.Touch]bool{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
+	w := &owner{order: o, self: unix.Gettid(), threads: map[int]*thread{}, procs: map[int]*proc{}, orphans: map[string]bool{}, abroad: map[string]string{}, touched: map[faults.Touch]bool{}, plan: newPlan(o.Plan, o.Watch), keys: newKeys(o.Plan.Names)}
 	w.engine = tracing{w}
 	if o.Engine == Notify {
 		w.engine = newAsking(w)
 	}
+	var tree unix.Stat_t
+	if err := unix.Stat(o.Base, &tree); err != nil {
+		return fmt.Errorf("find the tree: %w", err)
+	}
+	w.dev = tree.Dev
 	w.keys.begin(o.Call)
 	w.crowd = o.Crowd
 	unix.CloseOnExec(3)

@@ -22,6 +22,22 @@ func ptrace(request, tid int, addr, data uintptr) error { //nolint:unparam // ar
 	return nil
 }
 
+// quietStops has the kernel send no signal when a child stops. Who waits for stops has no
+// use for it, and each would run the handler of the Go runtime.
+func quietStops() error {
+	const noStops = 1                 // SA_NOCLDSTOP
+	action := new([4]uint64)          // handler, flags, restorer, mask
+	words := unsafe.Sizeof(uint64(0)) // of a mask
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), 0, uintptr(unsafe.Pointer(action)), words, 0, 0); errno != 0 {
+		return errno
+	}
+	action[1] |= noStops
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(action)), 0, words, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
 // resume lets a thread run to its next stop.
 func resume(tid, signal int) error { return ptrace(unix.PTRACE_CONT, tid, 0, uintptr(signal)) }
 

@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 		sixteenWriters()
 		os.Exit(0)
 	}
+	if len(os.Args) == 3 && os.Args[1] == "ask" {
+		askOften(os.Args[2])
+		os.Exit(0)
+	}
 	if len(os.Args) == 2 && os.Args[1] == "rivals" {
 		rivals()
 		os.Exit(0)
