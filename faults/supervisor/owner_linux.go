@@ -107,7 +107,7 @@ type owner struct {
 	rec     *recorder           // if the subject is recorded
 	began   map[vfs.ID][]string // what it had open when the call began
 	orphans map[string]bool     // descriptors that it does not know of: it was told that they were refused
-	dev     uint64              // of the tree
+	dev     uint64              // of the tree; 0 where it cannot be told
 	abroad  map[string]string   // what absolute paths outside the tree were resolved to
 
 	restless bool // it was given up to wait for rest
@@ -142,10 +142,9 @@ func own(o order) error {
 		w.engine = newAsking(w)
 	}
 	var tree unix.Stat_t
-	if err := unix.Stat(o.Base, &tree); err != nil {
-		return fmt.Errorf("find the tree: %w", err)
+	if unix.Stat(o.Base, &tree) == nil {
+		w.dev = tree.Dev
 	}
-	w.dev = tree.Dev
 	w.keys.begin(o.Call)
 	w.crowd = o.Crowd
 	unix.CloseOnExec(3)

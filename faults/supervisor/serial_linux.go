@@ -201,7 +201,7 @@ func (t *thread) turns() int {
 // that has stopped for its owner is about to run.
 func (t *thread) runs() bool {
 	if t.stat == nil {
-		f, err := os.Open(fmt.Sprintf("/proc/%d/stat", t.tid))
+		f, err := os.Open(fmt.Sprintf("/proc/%[1]d/task/%[1]d/stat", t.tid)) // the other one sums up all threads
 		if err != nil {
 			return false // it has ended, and its end comes next
 		}
