@@ -45,53 +45,8 @@ type line struct {
 	armed        chan []string // the owner has taken in another plan, or says what it was asked
 	gone         chan struct{} // nothing more is to be heard of it
 
-	mu   sync.Mutex
-	busy bool // what was read is not yet taken in
-
 	record faults.Record // guarded by the lock of the Supervisor
 	told   bool          // the record has an end; guarded likewise
-}
-
-// Read implements io.Reader for the listener, which asks for more only when it has
-// taken in what it got.
-func (l *line) Read(p []byte) (n int, err error) {
-	l.mu.Lock()
-	l.busy = false
-	l.mu.Unlock()
-	raw, err := l.ours.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	waited := raw.Read(func(fd uintptr) bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		n, err = unix.Read(int(fd), p)
-		l.busy = n > 0
-		return !errors.Is(err, unix.EAGAIN)
-	})
-	switch {
-	case waited != nil:
-		return 0, waited
-	case err == nil && n == 0:
-		return 0, io.EOF
-	}
-	return max(n, 0), err
-}
-
-// drained reports whether all that the owner has said so far was taken in.
-func (l *line) drained() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.busy {
-		return false
-	}
-	raw, err := l.ours.SyscallConn()
-	if err != nil {
-		return true
-	}
-	waiting := 0
-	_ = raw.Control(func(fd uintptr) { waiting, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // an error: it is closed
-	return waiting == 0
 }
 
 // New checks the plan. It fails with an error matching ErrCannot where the engine
@@ -163,7 +118,7 @@ func (s *Supervisor) left() faults.Plan {
 func (s *Supervisor) listen(l *line) {
 	defer close(l.gone)
 	defer func() { _ = l.ours.Close() }()
-	in := json.NewDecoder(l)
+	in := json.NewDecoder(l.ours)
 	for {
 		var r report
 		if err := in.Decode(&r); err != nil {
@@ -242,17 +197,24 @@ func (s *Supervisor) calling() spec.CallID {
 	return s.call
 }
 
+// patience bounds how long an owner may take to answer. A subject may have stopped it:
+// they are the same user.
+const patience = 20 * time.Second
+
 // tell brings something to all owners, waits until they have it, and returns what they
-// say to it.
+// say to it. All that they said before was taken in then.
 func (s *Supervisor) tell(what arming) (said []string) {
 	for _, l := range s.handOver() {
 		if l.answer(answer{Arm: &what}) != nil {
-			continue // it has ended
+			<-l.gone
+			continue
 		}
 		select {
 		case left := <-l.armed:
 			said = append(said, left...)
 		case <-l.gone:
+		case <-time.After(patience):
+			s.take(report{Blind: "its owner does not answer"})
 		}
 	}
 	return said
@@ -283,11 +245,9 @@ func (s *Supervisor) take(r report) (done bool) {
 		sink := s.opt.Sink
 		s.mu.Unlock()
 		sink.Emit(*r.Event)
-	case r.Step != nil || r.Blind != "":
+	case r.Steps != nil || r.Blind != "":
 		s.mu.Lock()
-		if r.Step != nil {
-			s.steps = append(s.steps, *r.Step)
-		} else if !slices.Contains(s.blind, r.Blind) {
+		if s.steps = append(s.steps, r.Steps...); r.Blind != "" && !slices.Contains(s.blind, r.Blind) {
 			s.blind = append(s.blind, r.Blind)
 		}
 		s.mu.Unlock()
@@ -350,8 +310,7 @@ func (s *Supervisor) fail(err error) {
 	s.err = cmp.Or(s.err, err)
 }
 
-// Steps lists what the subjects that were started have done in the tree. All that preceded an answer
-// of theirs is in it: an owner speaks before it lets them go on.
+// Steps lists what the subjects that were started have done in the tree.
 func (s *Supervisor) Steps() []faults.Step {
 	s.settle()
 	s.mu.Lock()
@@ -359,14 +318,8 @@ func (s *Supervisor) Steps() []faults.Step {
 	return slices.Clone(s.steps)
 }
 
-// settle waits until all that the owners have said is taken in.
-func (s *Supervisor) settle() {
-	for _, l := range s.handOver() {
-		for !l.drained() {
-			time.Sleep(20 * time.Microsecond)
-		}
-	}
-}
+// settle waits until all that the owners know is taken in.
+func (s *Supervisor) settle() { s.tell(arming{Told: true}) }
 
 // Touched lists what the subjects went for outside the sandbox, each thing once for
 // each process.

@@ -169,6 +169,7 @@ func own(o order) error {
 		fmt.Fprintln(os.Stderr, "fsbench: supervisor:", err)
 		_ = w.bench.ask(report{Blind: err.Error()})
 	}
+	w.bench.catchUp()
 	os.Exit(status)
 	return nil
 }
@@ -352,8 +353,42 @@ func (w *owner) child(parent *proc, pid int) *proc {
 type bench struct {
 	answers chan answer
 
-	mu  sync.Mutex
-	out *json.Encoder
+	mu    sync.Mutex
+	out   *json.Encoder
+	steps []faults.Step // that it does not know of
+	late  *time.Timer   // runs while there are any
+}
+
+// lateness is how long a step may go untold. Only a subject that hangs, or ends by
+// itself, is ever waited for so long.
+const lateness = 20 * time.Millisecond
+
+// step reports one without haste: the next report takes it along.
+func (b *bench) step(s faults.Step) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.steps = append(b.steps, s); len(b.steps) == 1 {
+		b.late = time.AfterFunc(lateness, b.catchUp)
+	}
+}
+
+func (b *bench) catchUp() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_ = b.flush() // an error: the bench is gone, which ends this process
+}
+
+// flush tells the steps that are untold. The lock is held.
+func (b *bench) flush() error {
+	if len(b.steps) == 0 {
+		return nil
+	}
+	b.late.Stop()
+	if err := b.out.Encode(report{Steps: b.steps}); err != nil {
+		return fmt.Errorf("the bench is gone: %w", err)
+	}
+	b.steps = nil
+	return nil
 }
 
 // listen takes in what the bench says. A plan comes between calls, while the subject
@@ -369,7 +404,11 @@ func (w *owner) listen(in *json.Decoder) {
 			w.bench.answers <- a
 			continue
 		}
-		if err := w.bench.tell(report{Armed: true, Left: w.arm(*a.Arm)}); err != nil {
+		r := report{Armed: true}
+		if !a.Arm.Told {
+			r.Left = w.arm(*a.Arm)
+		}
+		if err := w.bench.tell(r); err != nil {
 			os.Exit(exitOwner)
 		}
 	}
@@ -424,6 +463,9 @@ func (w *owner) recount() {
 func (b *bench) tell(r report) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := b.flush(); err != nil {
+		return err
+	}
 	if err := b.out.Encode(r); err != nil {
 		return fmt.Errorf("the bench is gone: %w", err)
 	}

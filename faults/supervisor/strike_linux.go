@@ -115,9 +115,7 @@ func (w *owner) release(t *thread, u *use) error {
 	u.key = w.keys.next(t.proc.role, u.call.name, u.names)
 	if w.plan.stepped {
 		p := u.places[0]
-		if err := w.bench.tell(report{Step: &faults.Step{Key: u.key, Op: p.op, Class: p.class, Path: p.path(), Call: u.call.name, Rivals: u.rivals}}); err != nil {
-			return err
-		}
+		w.bench.step(faults.Step{Key: u.key, Op: p.op, Class: p.class, Path: p.path(), Call: u.call.name, Rivals: u.rivals})
 	}
 	ended, err := w.before(t, u)
 	if err != nil || ended {

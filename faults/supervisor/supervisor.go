@@ -170,11 +170,11 @@ func parseOrder(text string) (o order, err error) {
 // report is one line of an owner. All but steps, touches and notes wait for an answer:
 // what struck is on record before the subject can show it.
 type report struct {
-	Hello bool         `json:"hello,omitempty"`
-	Step  *faults.Step `json:"step,omitempty"`
-	Event *trace.Event `json:"event,omitempty"`
-	Swap  *trace.Fired `json:"swap,omitempty"` // the edits of the injection are due
-	Blind string       `json:"blind,omitempty"`
+	Hello bool          `json:"hello,omitempty"`
+	Steps []faults.Step `json:"steps,omitempty"`
+	Event *trace.Event  `json:"event,omitempty"`
+	Swap  *trace.Fired  `json:"swap,omitempty"` // the edits of the injection are due
+	Blind string        `json:"blind,omitempty"`
 
 	Glimpse *glimpse `json:"glimpse,omitempty"` // somebody is to look
 
@@ -187,7 +187,7 @@ type report struct {
 }
 
 // silent reports whether no answer is waited for.
-func (r report) silent() bool { return r.Step != nil || r.Note != nil || r.Touch != nil || r.Crowd }
+func (r report) silent() bool { return r.Steps != nil || r.Note != nil || r.Touch != nil || r.Crowd }
 
 // note is what a recorder has to tell. A start begins another record.
 type note struct {
@@ -215,6 +215,7 @@ type arming struct {
 	Crowd bool        `json:"crowd,omitempty"`
 	Call  spec.CallID `json:"call,omitempty"` // it begins, under the plan that there is
 	Left  bool        `json:"left,omitempty"` // nothing changes; what the call has left open is asked for
+	Told  bool        `json:"told,omitempty"` // nothing changes; all that was done is asked for
 }
 
 // glimpse is one of an injection, and after what it comes.
