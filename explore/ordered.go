@@ -30,7 +30,8 @@ func Ordered[T any](ctx context.Context, n int, do func(i int) T, done func(i in
 		}
 	}()
 	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
+	// One more than there are processors: a run waits, at times, for its subject.
+	for range runtime.GOMAXPROCS(0) + 1 {
 		workers.Go(func() {
 			for i := range next {
 				slots[i%len(slots)] <- do(i)
