@@ -29,7 +29,7 @@ func askOften(path string) {
 			panic(err)
 		}
 	}
-	fmt.Fprintln(os.Stdout, time.Since(start).Nanoseconds() / times)
+	fmt.Fprintln(os.Stdout, time.Since(start).Nanoseconds()/times)
 }
 
 // TestCostOfAStop compares what a stop costs with what another tracer takes for it, in
