@@ -2,7 +2,7 @@
 
 GOLANGCI = go tool -modfile=tools/go.mod golangci-lint
 
-.PHONY: check fmt vet lint arch test race golden soak kills zoo bench tidy-check
+.PHONY: check fmt vet lint arch test race golden soak kills same zoo bench tidy-check
 
 check: fmt vet lint arch test
 
@@ -34,6 +34,9 @@ soak:
 
 kills:
 	FSBENCH_KILLS=200 go test -count=1 -timeout 60m -v -run '^TestKilled$$' ./cmd/fsbench
+
+same:
+	FSBENCH_SAME=10 go test -count=1 -timeout 60m -v -run '^TestSameFindings$$' ./cmd/fsbench
 
 zoo:
 	go run ./cmd/fsbench zoo
