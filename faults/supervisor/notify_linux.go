@@ -104,7 +104,7 @@ func (n *asking) stay() (int, error) {
 			return 0, err
 		}
 		wait := -1
-		if len(n.held) > 0 {
+		if n.holds() > 0 {
 			wait = 0
 		}
 		_, err := unix.Poll(fds, wait)
@@ -123,7 +123,7 @@ func (n *asking) stay() (int, error) {
 			n.lock(func() { n.held = nil })
 		default:
 			n.lock(n.census)
-			if len(n.held) == 0 {
+			if n.holds() == 0 {
 				continue
 			}
 			if err := n.next(); err != nil {

@@ -271,7 +271,9 @@ func (w *owner) loop() (int, error) {
 		case ws.Signaled() && tid == w.main:
 			return 128 + int(ws.Signal()), nil
 		case ws.Exited() || ws.Signaled():
+			w.mu.Lock()
 			w.forget(tid)
+			w.mu.Unlock()
 			continue
 		case !ws.Stopped():
 			continue

@@ -61,40 +61,53 @@ const (
 
 // next lets one held thread go if the others are at rest.
 func (w *owner) next() error {
+	rest, err := w.letOne()
+	if err == nil && !rest {
+		doze()
+	}
+	return err
+}
+
+func (w *owner) letOne() (rest bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	working, napping := w.busy()
 	if working {
 		w.moved()
 	}
-	if working || napping {
-		doze()
-		return nil
+	if working || napping || len(w.held) == 0 {
+		return false, nil
 	}
 	if len(w.held) > 1 && !w.crowd {
 		w.crowd = true
 		if err := w.bench.tell(report{Crowd: true}); err != nil {
-			return err
+			return false, err
 		}
 	}
 	switch {
 	case w.crowd && !w.settled():
-		doze()
-		return nil
+		return false, nil
 	case len(w.threads) > len(w.held):
 		// One that was looked at early may have been woken by one that was looked at late.
 		if working, napping := w.busy(); working || napping {
-			return nil
+			return false, nil
 		}
 	}
 	if w.engine.knocks() {
-		return nil
+		return true, nil
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	i, err := w.pick()
 	if err != nil {
-		return err
+		return true, err
 	}
-	return w.admit(i)
+	return true, w.admit(i)
+}
+
+// holds returns how many threads are held.
+func (w *owner) holds() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.held)
 }
 
 func (w *owner) admit(i int) error {
@@ -112,6 +125,8 @@ const mostUnrest = 5 * time.Second
 // impatient lets a step go that has waited for too long, and says that the order of the
 // steps is none. From then on there is nothing to wait for.
 func (w *owner) impatient() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if len(w.held) == 0 {
 		return nil
 	}
@@ -127,8 +142,6 @@ func (w *owner) impatient() error {
 			return err
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	return w.admit(0)
 }
 
@@ -231,7 +244,7 @@ func (w *owner) forget(tid int) {
 // no thread.
 func (w *owner) wait(ws *unix.WaitStatus) (int, error) {
 	flags := unix.WALL
-	if len(w.held) > 0 {
+	if w.holds() > 0 {
 		flags |= unix.WNOHANG
 	}
 	return unix.Wait4(-1, ws, flags, nil)
