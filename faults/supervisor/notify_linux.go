@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -259,63 +257,5 @@ func (n *asking) ended() (int, error) {
 
 // lends reports whether a thread waits for a child that has its memory.
 func lends(tid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", tid))
-	nr, _, _ := strings.Cut(string(text), " ")
-	return err == nil && slices.Contains(forks, nr)
-}
-
-// children returns the processes that a process has started and not waited for; those of
-// one thread in the order in which they were started.
-func children(pid int) (out []int) {
-	for _, tid := range threadsOf([]int{pid}) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, tid))
-		if err != nil {
-			continue // the thread has ended
-		}
-		for word := range strings.FieldsSeq(string(text)) {
-			if child, err := strconv.Atoi(word); err == nil {
-				out = append(out, child)
-			}
-		}
-	}
-	return out
-}
-
-// descendants returns the processes that come from one and have not ended.
-func descendants(pid int) (out []int) {
-	for _, child := range children(pid) {
-		if !dead(child) {
-			out = append(out, child)
-		}
-		out = append(out, descendants(child)...)
-	}
-	return out
-}
-
-// dead reports whether all threads of a process have ended: its first one may have, and
-// others go on.
-func dead(pid int) bool {
-	for _, tid := range threadsOf([]int{pid}) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", tid))
-		_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
-		if err == nil && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X") {
-			return false
-		}
-	}
-	return true
-}
-
-func threadsOf(pids []int) (out []int) {
-	for _, pid := range pids {
-		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-		if err != nil {
-			continue // it has ended
-		}
-		for _, task := range tasks {
-			if tid, err := strconv.Atoi(task.Name()); err == nil {
-				out = append(out, tid)
-			}
-		}
-	}
-	return out
+	return slices.Contains(forks, waitsIn(tid))
 }

@@ -10,10 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"path"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -223,13 +221,8 @@ const traceOptions = unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_TRACEFORK | unix
 func (w *owner) seize(pid int) error {
 	for found := true; found; {
 		found = false
-		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
-		if err != nil {
-			return err
-		}
-		for _, task := range tasks {
-			tid, err := strconv.Atoi(filepath.Base(task))
-			if err != nil || w.threads[tid] != nil {
+		for _, tid := range threadsOf([]int{pid}) {
+			if w.threads[tid] != nil {
 				continue
 			}
 			switch err := ptrace(unix.PTRACE_SEIZE, tid, 0, traceOptions); {

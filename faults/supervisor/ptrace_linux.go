@@ -6,9 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -116,33 +113,4 @@ func readString(tid int, addr uint64) (string, error) {
 		addr += uint64(len(chunk))
 	}
 	return string(out), nil // too long for any call
-}
-
-// kin returns the process that a thread belongs to, and the parent of that.
-func kin(tid int) (tgid, ppid int) {
-	f := status(tid)
-	if f["Tgid"] == 0 {
-		return tid, 0
-	}
-	return f["Tgid"], f["PPid"]
-}
-
-// tracer returns the thread that traces a thread.
-func tracer(tid int) int { return status(tid)["TracerPid"] }
-
-// status returns the numbers that the kernel tells of a thread; none of one that is
-// gone.
-func status(tid int) map[string]int {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
-	if err != nil {
-		return nil
-	}
-	out := map[string]int{}
-	for _, line := range strings.Split(string(text), "\n") {
-		name, value, _ := strings.Cut(line, ":\t")
-		if n, err := strconv.Atoi(value); err == nil {
-			out[name] = n
-		}
-	}
-	return out
 }

@@ -3,7 +3,6 @@
 package supervisor
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -192,9 +191,8 @@ func (w *owner) settled() bool {
 
 // napping reports whether a thread sleeps for a moment.
 func napping(tid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", tid))
-	nr, _, _ := strings.Cut(string(text), " ")
-	return err == nil && (nr == nanosleep || nr == clockNanosleep)
+	nr := waitsIn(tid)
+	return nr == nanosleep || nr == clockNanosleep
 }
 
 var nanosleep, clockNanosleep = strconv.Itoa(unix.SYS_NANOSLEEP), strconv.Itoa(unix.SYS_CLOCK_NANOSLEEP)
@@ -214,7 +212,7 @@ func (t *thread) turns() int {
 // that has stopped for its owner is about to run.
 func (t *thread) runs() bool {
 	if t.stat == nil {
-		f, err := os.Open(fmt.Sprintf("/proc/%[1]d/task/%[1]d/stat", t.tid)) // the other one sums up all threads
+		f, err := os.Open(stateFile(t.tid))
 		if err != nil {
 			return false // it has ended, and its end comes next
 		}
@@ -225,9 +223,11 @@ func (t *thread) runs() bool {
 	if err != nil {
 		return false
 	}
-	text := buf[:n]
-	_, rest, ok := bytes.Cut(text[bytes.LastIndexByte(text, ')')+1:], []byte(" "))
-	return ok && len(rest) > 0 && bytes.IndexByte([]byte("RDt"), rest[0]) >= 0
+	switch stateIn(buf[:n]) {
+	case 'R', 'D', 't':
+		return true
+	}
+	return false
 }
 
 // forget drops what is known of a thread that has ended.
